@@ -55,7 +55,7 @@ class ArGenerator : public Generator {
                                   KvCache& cache) {
       const TokenContext context{
           .rotation = rotation(x).index_select(0, places), .cache = &cache, .places = places};
-      return norm_->forward(transformer_.forward(x.unsqueeze(1), context)).squeeze(1);
+      return transformer_.sampled(x.unsqueeze(1), context, *norm_).squeeze(1);
     };
     const SequenceNetwork network{
         .begin =

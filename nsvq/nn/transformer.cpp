@@ -12,9 +12,13 @@
 
 #include "nsvq/core/precision.h"
 #include "nsvq/nn/gated_mlp.h"
+#include "nsvq/nn/sampled_tokens.h"
 #include "nsvq/ops/common/fast_path.h"
 #include "nsvq/ops/transformer/add_rms_norm.h"
+#include "nsvq/ops/transformer/cached_attention_inference.h"
 #include "nsvq/ops/transformer/kept_bits.h"
+#include "nsvq/ops/transformer/norms_inference.h"
+#include "nsvq/ops/transformer/swiglu_inference.h"
 #include "nsvq/ops/transformer/turn_heads.h"
 
 namespace nsvq {
@@ -72,21 +76,29 @@ torch::Tensor cache_mask(const KvCache& cache, const torch::Tensor& places, at::
   return at::zeros(later.sizes(), places.options().dtype(type)).masked_fill(later, -INFINITY);
 }
 
+/// What is kept of a layer, zeros at first: [rows, heads, positions, head width].
+const torch::Tensor& kept_of(std::vector<torch::Tensor>& cached, size_t layer,
+                             const std::vector<int64_t>& shape, const torch::TensorOptions& like) {
+  if (cached.size() <= layer) cached.push_back(at::zeros(shape, like));
+  return cached[layer];
+}
+
 /// Puts values [B, heads, T, head width] of a layer at their places, and returns all that is there.
 torch::Tensor remembered(std::vector<torch::Tensor>& cached, size_t layer, int64_t positions,
                          const torch::Tensor& places, const torch::Tensor& values) {
-  if (cached.size() <= layer) {
-    cached.push_back(
-        at::zeros({values.size(0), values.size(1), positions, values.size(3)}, values.options()));
-  }
-  return cached[layer].index_copy_(2, places, values);
+  const auto& kept = kept_of(
+      cached, layer, {values.size(0), values.size(1), positions, values.size(3)}, values.options());
+  return kept.index_copy_(2, places, values);
 }
+
+/// fp32 numbers, as kernels take weights of norms.
+torch::Tensor as_fp32(const torch::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; }
 
 }  // namespace
 
-torch::Tensor TokenStream::settle() {
+torch::Tensor TokenResidual::settle() {
   if (branch.defined()) x = x + dropped(branch, dropout, /*training=*/true);
-  branch = {};
+  branch.reset();
   return x;
 }
 
@@ -112,14 +124,14 @@ torch::Tensor TokenNormImpl::forward(const torch::Tensor& x) {
   return normalised.to(x.scalar_type());
 }
 
-std::string TokenNormImpl::reason_against_one_pass(const TokenStream& stream) const {
+std::string TokenNormImpl::reason_against_one_pass(const TokenResidual& stream) const {
   if (auto reason = reason_against_kernels(stream.x); !reason.empty()) return reason;
   const bool plain = shape_.kind == NormKind::rms && weight.defined() && !bias.defined();
   if (!plain) return "not an RMSNorm with weights alone";
   return add_rms_norm_unavailable_reason(stream.x, stream.branch, weight);
 }
 
-torch::Tensor TokenNormImpl::forward(TokenStream& stream) {
+torch::Tensor TokenNormImpl::forward(TokenResidual& stream) {
   if (!takes_fast_path("add_rms_norm", reason_against_one_pass(stream))) {
     return forward(stream.settle());
   }
@@ -172,14 +184,19 @@ torch::Tensor TokenAttentionImpl::mixed_in_place(const torch::Tensor& parts,
 
 torch::Tensor TokenAttentionImpl::forward(const torch::Tensor& x, const TokenContext& context,
                                           size_t layer, const torch::Tensor& mask) {
-  const auto parts = wqkv_->forward(x).unflatten(2, {3, options_.heads, options_.head_width()});
+  const auto projected = wqkv_->forward(x);
+  if (context.one_query) return wo_->forward(of_one_query(projected, context, layer));
+  const bool in_place = context.fused && options_.query_norm == QueryNorm::width &&
+                        row_norms_take(projected.size(2) / 3);
+  if (in_place) query_key_norm_inference(projected, options_.eps);
+  const auto parts = projected.unflatten(2, {3, options_.heads, options_.head_width()});
   if (takes_fast_path("turn_heads", reason_against_turning(parts, context))) {
     return wo_->forward(mixed_in_place(parts, context).transpose(1, 2).flatten(2));
   }
-  auto query = normalised(parts.select(2, 0), q_norm_.get());
-  auto key = normalised(parts.select(2, 1), k_norm_.get());
+  auto query = in_place ? parts.select(2, 0) : normalised(parts.select(2, 0), q_norm_.get());
+  auto key = in_place ? parts.select(2, 1) : normalised(parts.select(2, 1), k_norm_.get());
   if (context.rotation.defined()) {
-    const bool as_made = options_.query_norm == QueryNorm::none;
+    const bool as_made = in_place || options_.query_norm == QueryNorm::none;
     const auto both = as_made ? parts.narrow(2, 0, 2) : at::stack({query, key}, 2);
     const auto turned = rotated(both, context.rotation).unbind(2);
     query = turned[0];
@@ -200,6 +217,28 @@ torch::Tensor TokenAttentionImpl::forward(const torch::Tensor& x, const TokenCon
   return wo_->forward(mixed.transpose(1, 2).flatten(2));
 }
 
+/// What the heads of one token give, [B, 1, heads * head width].
+torch::Tensor TokenAttentionImpl::of_one_query(const torch::Tensor& projected,
+                                               const TokenContext& context, size_t layer) const {
+  auto& cache = *context.cache;
+  const std::vector<int64_t> shape = {projected.size(0), options_.heads, cache.positions,
+                                      options_.head_width()};
+  const auto& keys = kept_of(cache.keys, layer, shape, projected.options());
+  const auto& values = kept_of(cache.values, layer, shape, projected.options());
+  HeadNorms norms{.eps = options_.eps};
+  if (q_norm_) {
+    norms = {options_.norm == NormKind::layer ? HeadNorm::layer : HeadNorm::rms,
+             options_.eps,
+             as_fp32(q_norm_->weight),
+             as_fp32(q_norm_->bias),
+             as_fp32(k_norm_->weight),
+             as_fp32(k_norm_->bias)};
+  }
+  return cached_attention_inference(projected.squeeze(1), keys, values, context.places,
+                                    context.rotation, norms)
+      .unsqueeze(1);
+}
+
 TokenMlpImpl::TokenMlpImpl(const TransformerOptions& options)
     : hidden_dropout_(options.dropout.hidden) {
   w1_ = register_module("w1", make_linear(options.width, options.hidden, options.bias));
@@ -216,13 +255,35 @@ std::string TokenMlpImpl::reason_against_fused(const torch::Tensor& x, bool trai
   return w1_->weight.size(0) % 8 == 0 ? "" : "hidden channels are no multiple of 8";
 }
 
-torch::Tensor TokenMlpImpl::forward(const torch::Tensor& x, bool training) {
-  if (takes_fast_path("gated_mlp", reason_against_fused(x, training))) {
+void TokenMlpImpl::join_products() {
+  if (!w3_) return;
+  const torch::NoGradGuard no_grad;
+  const auto joined = [&](torch::Tensor& one, torch::Tensor& other) {
+    const auto both = at::cat({one, other});
+    one.set_data(both.narrow(0, 0, one.size(0)));
+    other.set_data(both.narrow(0, one.size(0), other.size(0)));
+    return both;
+  };
+  joined_ = joined(w1_->weight, w3_->weight);
+  if (w1_->bias.defined()) joined_bias_ = joined(w1_->bias, w3_->bias);
+}
+
+torch::Tensor TokenMlpImpl::gated(const torch::Tensor& x, const TokenContext& context) {
+  const int64_t hidden = w1_->weight.size(0);
+  if (!context.fused || hidden % 8 != 0) return at::silu(w1_->forward(x)) * w3_->forward(x);
+  if (!joined_.defined()) return swiglu_inference(w1_->forward(x), w3_->forward(x));
+  const auto both =
+      joined_bias_.defined() ? at::linear(x, joined_, joined_bias_) : at::linear(x, joined_);
+  return swiglu_inference(both.narrow(-1, 0, hidden), both.narrow(-1, hidden, hidden));
+}
+
+torch::Tensor TokenMlpImpl::forward(const torch::Tensor& x, const TokenContext& context) {
+  if (takes_fast_path("gated_mlp", reason_against_fused(x, context.training))) {
     return gated_mlp(x.to(at::kBFloat16), autocast_weight(w1_->weight),
                      autocast_weight(w2_->weight), autocast_weight(w3_->weight));
   }
-  const auto inner = w3_ ? at::silu(w1_->forward(x)) * w3_->forward(x) : at::gelu(w1_->forward(x));
-  return w2_->forward(dropped(inner, hidden_dropout_, training));
+  const auto inner = w3_ ? gated(x, context) : at::gelu(w1_->forward(x));
+  return w2_->forward(dropped(inner, hidden_dropout_, context.training));
 }
 
 TokenBlockImpl::TokenBlockImpl(const TransformerOptions& options) : dropout_(options.dropout) {
@@ -239,19 +300,18 @@ TokenBlockImpl::TokenBlockImpl(const TransformerOptions& options) : dropout_(opt
   }
 }
 
-torch::Tensor TokenBlockImpl::modulations(const TokenContext& context) const {
-  if (modulation_) return modulation_->forward(context.condition);
-  return offset_.defined() ? context.modulation + offset_ : torch::Tensor();
+std::array<Modulation, 2> TokenBlockImpl::modulations(const TokenContext& context) const {
+  if (!modulation_ && !offset_.defined()) return {};
+  // [B, 1 or T, 6 width]
+  const auto all =
+      modulation_ ? modulation_->forward(context.condition) : context.modulation + offset_;
+  const auto parts = all.chunk(6, -1);
+  return {Modulation{parts[0], parts[1], parts[2]}, Modulation{parts[3], parts[4], parts[5]}};
 }
 
-void TokenBlockImpl::forward(TokenStream& stream, const TokenContext& context, size_t layer,
+void TokenBlockImpl::forward(TokenResidual& stream, const TokenContext& context, size_t layer,
                              const torch::Tensor& mask) {
-  Modulation first, second;
-  if (const auto all = modulations(context); all.defined()) {
-    const auto parts = all.chunk(6, -1);
-    first = {parts[0], parts[1], parts[2]};
-    second = {parts[3], parts[4], parts[5]};
-  }
+  const auto [first, second] = modulations(context);
   const auto add = [&](const torch::Tensor& branch, double share, const Modulation& by) {
     stream.branch = branch;
     stream.dropout = context.training ? share : 0;
@@ -265,17 +325,30 @@ void TokenBlockImpl::forward(TokenStream& stream, const TokenContext& context, s
   const auto seen = normalised(*attention_norm_, first);
   add(attention_->forward(seen, context, layer, mask), dropout_.projection, first);
   const auto inner = normalised(*ffn_norm_, second);
-  add(feed_forward_->forward(inner, context.training), dropout_.output, second);
+  add(feed_forward_->forward(inner, context), dropout_.output, second);
+}
+
+void TokenBlockImpl::forward_fused(SampledTokens& tokens, const TokenContext& context, size_t layer,
+                                   const torch::Tensor& mask) {
+  const auto [first, second] = modulations(context);
+  const auto seen = tokens.normed(*attention_norm_, first);
+  tokens.add(attention_->forward(seen, context, layer, mask), first.gate);
+  const auto inner = tokens.normed(*ffn_norm_, second);
+  tokens.add(feed_forward_->forward(inner, context), second.gate);
 }
 
 ModulatedNormImpl::ModulatedNormImpl(const TokenNormImpl::Shape& shape) {
-  norm_ = register_module("norm", std::make_shared<TokenNormImpl>(shape));
+  norm = register_module("norm", std::make_shared<TokenNormImpl>(shape));
   modulation = register_module("modulation", make_modulation(shape.width, 2));
 }
 
 torch::Tensor ModulatedNormImpl::forward(const torch::Tensor& x, const torch::Tensor& condition) {
+  return modulated(norm->forward(x), modulation_by(condition));
+}
+
+Modulation ModulatedNormImpl::modulation_by(const torch::Tensor& condition) const {
   const auto parts = modulation->forward(condition).chunk(2, -1);
-  return modulated(norm_->forward(x), {parts[0], parts[1], {}});
+  return {parts[0], parts[1], {}};
 }
 
 Transformer::Transformer(torch::nn::Module& owner, const TransformerOptions& options)
@@ -290,21 +363,43 @@ Transformer::Transformer(torch::nn::Module& owner, const TransformerOptions& opt
   }
 }
 
-torch::Tensor Transformer::forward(const torch::Tensor& x, const TokenContext& context) {
-  return stream(x, context).settle();
-}
-
-TokenStream Transformer::stream(const torch::Tensor& x, const TokenContext& given) {
-  auto context = given;
+TokenContext Transformer::prepared(const torch::Tensor& x, TokenContext context) const {
   if (modulation_) context.modulation = modulation_->forward(context.condition);
   TORCH_CHECK(x.dim() == 3 && x.size(2) == options_.width, "Transformer: needs tokens [B, T, ",
               options_.width, "], got ", x.sizes());
   TORCH_CHECK(!context.cache || options_.causal, "Transformer: a cache needs causal blocks");
+  return context;
+}
+
+torch::Tensor Transformer::forward(const torch::Tensor& x, const TokenContext& context) {
+  return stream(x, context).settle();
+}
+
+TokenResidual Transformer::stream(const torch::Tensor& x, const TokenContext& given) {
+  const auto context = prepared(x, given);
   torch::Tensor mask;
   if (context.cache) mask = cache_mask(*context.cache, context.places, product_type(x));
-  TokenStream tokens{x};
+  TokenResidual tokens{x};
   for (size_t i = 0; i < layers_.size(); ++i) layers_[i]->forward(tokens, context, i, mask);
   return tokens;
+}
+
+torch::Tensor Transformer::sampled(const torch::Tensor& x, const TokenContext& given,
+                                   TokenNormImpl& norm, const Modulation& by) {
+  if (given.training || !SampledTokens::takes(x)) {
+    return modulated(norm.forward(forward(x, given)), by);
+  }
+  auto context = prepared(x, given);
+  context.fused = true;
+  context.one_query = context.cache && x.size(1) == 1 && options_.query_norm != QueryNorm::width &&
+                      cached_attention_takes(options_.head_width());
+  torch::Tensor mask;
+  if (context.cache && !context.one_query) {
+    mask = cache_mask(*context.cache, context.places, product_type(x));
+  }
+  SampledTokens stream(x);
+  for (size_t i = 0; i < layers_.size(); ++i) layers_[i]->forward_fused(stream, context, i, mask);
+  return stream.normed(norm, by);
 }
 
 torch::Tensor grid_rotation(int64_t height, int64_t width, int64_t head_width,

@@ -166,6 +166,28 @@ DESCRIPTIONS = {
     "seeded_rows": """seeded_rows(seeds, draw, count, normal) -> values
 
     Numbers [rows, count] of seeds [rows]: row i is seeded_values of seed i.""",
+    "numbered_seeds": """numbered_seeds(seeds, numbers) -> seeds
+
+    New seeds of the shape to which both, int64, broadcast: a hash of the two.""",
+    "cached_attention_inference": """cached_attention_inference(qkv, keys, values, place, rotation, ...) -> mixed
+
+    Attention of one new token a sequence, without gradients: qkv [B, 3 heads D] bf16 holds its query, key and value.
+    Queries and keys are normalised (norm 1 RMS, 2 LayerNorm) and turned by rotation [D / 2] complex; key and value are
+    written at `place` of keys and values [B, heads, positions, D] bf16, and the query attends up to it: [B, heads D].""",
+    "residual_norm_inference": """residual_norm_inference(x, branch, gate, shift, scale, ...) -> sum, normed
+
+    x + gate * branch in fp32, empty without a branch, and its RMS norm or LayerNorm, times 1 + scale, plus shift, in
+    bf16. x is [B, T, C] fp32, the others [B, T or 1, C]; without gradients.""",
+    "query_key_norm_inference_": """query_key_norm_inference_(qkv, eps)
+
+    RMS norms of the first two thirds of each row of qkv [..., 3 C] bf16, in place, without gradients.""",
+    "swiglu_inference": """swiglu_inference(gate, up) -> y
+
+    silu(gate) * up in bf16, rounded once, without gradients.""",
+    "draw_tokens_inference": """draw_tokens_inference(logits, seeds, weight, factor, temperature, wanted) -> tokens
+
+    Draws [N] from the softmax of logits [N, K] over the temperature by Gumbel noise of each row's seed; with a weight
+    logits are [2N, K], and the draw is from u + weight (c - u), c the upper half. Rows that are not wanted give 0.""",
     "gumbel_values": """gumbel_values(seed, first, count) -> values
 
     Numbers [count] in fp32 of a standard Gumbel distribution, those of the indices from `first` on.""",

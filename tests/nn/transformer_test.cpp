@@ -207,6 +207,101 @@ TEST(Transformer, DropoutOnAGpuFollowsTheSeed) {
   EXPECT_TRUE(at::equal(network.blocks.forward(x, {}), network.blocks.forward(x, {})));
 }
 
+/// A transformer and its last norm, of sizes that the kernels of sampling take.
+struct SampledNetwork : torch::nn::Module {
+  SampledNetwork(const TransformerOptions& options, c10::Device device) : blocks(*this, options) {
+    last = register_module(
+        "last", std::make_shared<TokenNormImpl>(TokenNormImpl::Shape{options.width, options.norm}));
+    fill_golden(*this, "sampled.");
+    to(device);
+  }
+  Transformer blocks;
+  std::shared_ptr<TokenNormImpl> last;
+};
+
+std::vector<TransformerOptions> sampled_options() {
+  const TransformerOptions rotary{
+      .width = 48, .depth = 2, .heads = 3, .hidden = 40, .causal = true};
+  auto told = modulated_options(), both_ways = rotary;
+  told.width = 48;
+  auto shared = told;
+  shared.shared_modulation = true;
+  both_ways.causal = false;
+  both_ways.query_norm = QueryNorm::width;
+  both_ways.modulated = true;
+  auto odd = rotary;  // heads of 12 channels, which the attention's kernel does not take
+  odd.heads = 4;
+  odd.hidden = 36;
+  return {rotary, told, shared, both_ways, odd};
+}
+
+/// Sampling's results [B, T, width], a token at a time after two where the blocks are causal.
+Tensor sampled_outputs(SampledNetwork& network, const Tensor& x, const TokenContext& whole,
+                       const Modulation& by) {
+  if (!network.blocks.options().causal) return network.blocks.sampled(x, whole, *network.last, by);
+  KvCache cache(x.size(1));
+  std::vector<Tensor> outputs;
+  for (int64_t begin = 0; begin < x.size(1); begin += begin == 0 ? 2 : 1) {
+    const int64_t count = begin == 0 ? 2 : 1;
+    TokenContext context{
+        .condition = whole.condition,
+        .cache = &cache,
+        .places = at::arange(begin, begin + count, at::TensorOptions(x.device()).dtype(at::kLong))};
+    if (whole.rotation.defined()) context.rotation = whole.rotation.narrow(0, begin, count);
+    outputs.push_back(
+        network.blocks.sampled(x.narrow(1, begin, count), context, *network.last, by));
+  }
+  return at::cat(outputs, 1);
+}
+
+void expect_sampling_is_close_on(c10::Device device) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& options : sampled_options()) {
+    SCOPED_TRACE(fmt::format("heads {}, modulated {}, shared {}, causal {}", options.heads,
+                             options.modulated, options.shared_modulation, options.causal));
+    SampledNetwork network(options, device);
+    const auto x = draw_golden("tokens", {3, 11, options.width}).to(device);
+    TokenContext context;
+    Modulation by;
+    if (options.modulated) {
+      context.condition = draw_golden("condition", {3, 1, options.width}).to(device);
+      by = {draw_golden("shift", {3, 1, options.width}).to(device, at::kBFloat16),
+            draw_golden("scale", {3, 1, options.width}).to(device, at::kBFloat16),
+            {}};
+    } else {
+      context.rotation =
+          grid_rotation(1, 11, options.head_width(), at::TensorOptions(device).dtype(at::kFloat));
+    }
+    const auto plain = [&] {
+      const auto normed = network.last->forward(network.blocks.forward(x, context));
+      return by.shift.defined() ? normed * (1 + by.scale) + by.shift : normed;
+    };
+    const auto exact = plain();
+    EXPECT_LT(furthest(sampled_outputs(network, x, context, by), exact), 5e-5);  // in fp32
+    const AutocastGuard autocast(Precision::bf16, device);
+    const auto error = [&](const Tensor& y) {
+      return (y.to(at::kFloat) - exact).norm().item<double>();
+    };
+    const auto ours = sampled_outputs(network, x, context, by);
+    EXPECT_EQ(ours.scalar_type(), at::kBFloat16);
+    // Its own rounding is that of the result, which the plain path keeps in fp32.
+    EXPECT_LT(error(ours), 1.5 * error(plain()) + 0x1p-8 * exact.norm().item<double>());
+    EXPECT_TRUE(at::equal(sampled_outputs(network, x, context, by), ours));
+    for (const auto& module : network.modules()) {
+      if (auto* mlp = module->as<TokenMlpImpl>()) mlp->join_products();
+    }
+    EXPECT_LT(error(sampled_outputs(network, x, context, by)),
+              1.5 * error(plain()) + 0x1p-8 * exact.norm().item<double>());
+  }
+}
+
+TEST(TransformerSampling, IsAsCloseAsThePlainForward) { expect_sampling_is_close_on(at::kCPU); }
+
+TEST(TransformerSampling, IsAsCloseAsThePlainForwardOnAGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  expect_sampling_is_close_on(at::kCUDA);
+}
+
 /// Neighbouring channels turn: the first half by the row, the second by the column.
 TEST(GridRotation, TurnsPairsByRowAndColumn) {
   const auto rotation = grid_rotation(2, 3, 8, at::TensorOptions().dtype(at::kDouble));

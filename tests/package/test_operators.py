@@ -22,6 +22,10 @@ def leaf(tensor):
     return tensor.detach().clone(memory_format=torch.preserve_format).requires_grad_()
 
 
+def half(*shape):
+    return normal(*shape).bfloat16()
+
+
 TRACED = {
     "nearest_codes": (Z, C), "ns_quantize": (Z, C, TAU), "ns_search": (Z, C, TAU), "ns_search_with_grad": (Z, C, TAU),
     "ns_loss": (Z, C, INDICES, TAU), "ns_codebook_grad": (Z, C, INDICES, DENOMINATORS, TAU), "code_usage": (INDICES, 30),
@@ -44,6 +48,12 @@ EAGER = {
     "image_patches": (IMAGE[:, :3], torch.float32),
     "nearest_codes_cosine": (Z, C),
     "seeded_values": (SEED, 1, 9, True), "seeded_rows": (SEED.repeat(4), 1, 9, False), "gumbel_values": (SEED, 0, 9),
+    "numbered_seeds": (SEED.repeat(4, 1), SEED.repeat(3)),
+    "cached_attention_inference": (half(2, 48), half(2, 2, 8, 8), half(2, 2, 8, 8), torch.tensor([3]), None, None, None, None,
+                                   None, 1, 1e-5),
+    "residual_norm_inference": (normal(2, 3, 8), half(2, 3, 8), None, None, None, None, None, False, 1e-5),
+    "query_key_norm_inference_": (half(2, 24), 1e-5), "swiglu_inference": (half(2, 8), half(2, 8)),
+    "draw_tokens_inference": (normal(8, 9), SEED.repeat(4), torch.tensor([2.0]), None, 0.5, None),
     "sample_unit_rows": (torch.nn.functional.normalize(C), torch.nn.functional.normalize(Z), SEED),
     "softmax_rows": (Z, SEED, 0), "softmax_rows_backward": (Z, SEED, 0, torch.tensor(1.0), Z, None),
     "cross_entropy_rows_": (normal(3, 5), torch.tensor([0, 4, 2]), None, True), "kept_bits": (normal(4, 16), 0.25),

@@ -1,5 +1,7 @@
 // Bits for dropout: a thread draws those of eight values, 16 random bits for each, of one call of
 // torch's generator, which a captured CUDA graph advances at each replay.
+#include <c10/util/Exception.h>  // PhiloxRNGEngine.h needs it
+
 #include <ATen/core/PhiloxRNGEngine.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContext.h>
