@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "bench/bench_table.h"
 #include "bench/cases.h"
@@ -48,6 +49,7 @@ const std::vector<std::string> kOperators = {"nearest_codes",
 
 struct BenchOpsArguments {
   std::string device = "auto";
+  std::vector<std::string> paths;  ///< of the search on a GPU
   JsonArgument json;
   BenchChoice choice;
 };
@@ -81,8 +83,8 @@ double product_flops(const CodeCase& one) {
 }
 
 /// The gradient of the codebook alone, given the winners.
-void time_codebook_grad(BenchTable& table, const CodeCase& one, const Tensor& latents,
-                        const Tensor& codebook) {
+void time_codebook_grad(BenchTable& table, const CodeCase& one, const std::string& sizes,
+                        const Tensor& latents, const Tensor& codebook) {
   if (!table.wants("ns_codebook_grad")) return;
   using Grad = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double);
   const auto codebook_grad = operator_named<Grad>("nsvq::ns_codebook_grad");
@@ -90,45 +92,59 @@ void time_codebook_grad(BenchTable& table, const CodeCase& one, const Tensor& la
   const auto found = ns_search(latents, c, kTau, /*with_grad=*/false);
   const auto &winners = std::get<0>(found), &denominators = std::get<3>(found);
   table.compare(
-      "ns_codebook_grad", one.name, {2 * product_flops(one), "FLOP"},
+      "ns_codebook_grad", sizes, {2 * product_flops(one), "FLOP"},
       [&] { backward(ns_loss_reference(latents, codebook, winners, kTau), {codebook}); },
       [&] { codebook_grad.call(latents, c, winners, denominators, kTau); });
 }
 
-void time_codes(BenchTable& table, const CodeCase& one) {
+/// `path` is named beside the sizes.
+void time_codes(BenchTable& table, const CodeCase& one, const std::string& path) {
   const auto drawn = draw(one, kSeed, table.device());
   const auto& latents = drawn.latents;
   const auto codebook = drawn.codebook.requires_grad_(), fixed = codebook.detach();
   const double product = product_flops(one);
+  const auto sizes = path.empty() ? one.name : fmt::format("{}, {}", one.name, path);
   table.compare(
-      "nearest_codes", one.name, {product, "FLOP"},
-      [&] { nearest_codes_reference(latents, fixed); }, [&] { nearest_codes(latents, fixed); });
+      "nearest_codes", sizes, {product, "FLOP"}, [&] { nearest_codes_reference(latents, fixed); },
+      [&] { nearest_codes(latents, fixed); });
   table.compare(
-      "nearest_codes_cosine", one.name, {product, "FLOP"},
+      "nearest_codes_cosine", sizes, {product, "FLOP"},
       [&] { nearest_codes_reference(unit_vectors(latents), unit_vectors(fixed)); },
       [&] { nearest_codes_cosine(latents, fixed); });
   table.compare(
-      "ns_search", one.name, {2 * product, "FLOP"},
+      "ns_search", sizes, {2 * product, "FLOP"},
       [&] { ns_loss_reference(latents, fixed, nearest_codes_reference(latents, fixed), kTau); },
       [&] { ns_quantize(latents, fixed, kTau); });
   table.compare(
-      "ns_search + backward", one.name, {3 * product, "FLOP"},
+      "ns_search + backward", sizes, {3 * product, "FLOP"},
       [&] {
         backward(
             ns_loss_reference(latents, codebook, nearest_codes_reference(latents, fixed), kTau),
             {codebook});
       },
       [&] { backward(ns_quantize(latents, codebook, kTau).loss, {codebook}); });
-  time_codebook_grad(table, one, latents, codebook);
+  time_codebook_grad(table, one, sizes, latents, codebook);
   const auto leaf = latents.detach().clone().requires_grad_();
   table.compare(
-      "ns_quantize + backward", one.name, {3 * product, "FLOP"},
+      "ns_quantize + backward", sizes, {3 * product, "FLOP"},
       [&] {
         backward(plain_quantizer(leaf, codebook), {leaf, codebook});
       },
       [&] {
         backward(our_quantizer(leaf, codebook), {leaf, codebook});
       });
+}
+
+/// time_codes by each of some paths (NSVQ_GPU_PATH) or, given none, by the one that is set.
+void time_by_paths(BenchTable& table, const CodeCase& one, const std::vector<std::string>& paths) {
+  if (paths.empty() && table.wants_sizes(one.name)) time_codes(table, one, "");
+  for (const auto& path : paths) {
+    if (!table.wants_sizes(fmt::format("{}, {}", one.name, path))) continue;
+    ::setenv("NSVQ_GPU_PATH", path.c_str(), 1);
+    const bool fast = fast_search_unavailable_reason(one.dimension, table.device()).empty();
+    if (path == "hopper" && !fast) continue;  // d has no kernels for Hopper
+    time_codes(table, one, path);
+  }
 }
 
 /// Codes drawn by logits, with gradients, as quantizer gumbel draws them: one product forward, and
@@ -237,7 +253,7 @@ void run_bench_ops(const BenchOpsArguments& arguments) {
              describe(device), rounds, copy / 1e9);
   const auto use = device.is_cpu() ? CaseUse::time_cpu : CaseUse::time_gpu;
   for (const auto& one : code_cases()) {
-    if (one.use == use && table.wants_sizes(one.name)) time_codes(table, one);
+    if (one.use == use) time_by_paths(table, one, arguments.paths);
   }
   time_choice(table);
   time_statistics(table);
@@ -260,6 +276,10 @@ void declare_bench_ops(CLI::App& app) {
   app.add_option("--device", arguments->device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
+  app.add_option("--paths", arguments->paths,
+                 "NAME,NAME: kernels of the search on a GPU, in turn (NSVQ_GPU_PATH)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"hopper", "sm80", "sm86", "blocked"}));
   auto& choice = arguments->choice;
   app.add_option("--rounds", choice.rounds, "times that each pair is measured")
       ->check(CLI::Range(1, 1000))

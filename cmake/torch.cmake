@@ -41,13 +41,41 @@ else()
   message(FATAL_ERROR "nsvq: NSVQ_CUDA is '${NSVQ_CUDA}'; use AUTO, ON or OFF")
 endif()
 
+# nsvq_cuda_targets(VARIABLE NVCC): what CUDA sources are compiled for: the GPUs that are seen here or, where none is, all that
+# search by tensor cores and that this nvcc knows, and PTX, which a driver compiles for later ones.
+function(nsvq_cuda_targets variable nvcc)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE seen OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]+" wanted "${seen}")
+  string(REPLACE "." "" wanted "${wanted}")
+  list(FILTER wanted EXCLUDE REGEX "^[1-7].$")  # no kernel of ours runs below compute capability 8.0
+  list(REMOVE_DUPLICATES wanted)
+  if(NOT status EQUAL 0 OR NOT wanted)
+    set(wanted 80 86 89 90 100 120)
+    set(ptx 90-virtual)
+  endif()
+  execute_process(COMMAND "${nvcc}" --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+  string(REGEX MATCHALL "[0-9]+" known "${known}")
+  foreach(target IN LISTS wanted)
+    if(NOT target IN_LIST known)
+      list(APPEND ptx 90-virtual)  # a GPU newer than nvcc
+    elseif(target EQUAL 90)
+      list(APPEND targets 90a-real)  # with the instructions of sm_90a
+    else()
+      list(APPEND targets ${target}-real)
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES ptx)
+  set(${variable} ${targets} ${ptx} PARENT_SCOPE)
+endfunction()
+
 if(NSVQ_WITH_CUDA)
   if(NOT NSVQ_NVCC OR NOT EXISTS "${NSVQ_TORCH_DIR}/lib/libtorch_cuda.so")
     message(FATAL_ERROR "nsvq: NSVQ_CUDA=ON needs nvcc (found: ${NSVQ_NVCC}) and a torch with CUDA (${NSVQ_TORCH_DIR}); use NSVQ_CUDA=OFF without them")
   endif()
   set(CMAKE_CUDA_COMPILER "${NSVQ_NVCC}")
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
+    nsvq_cuda_targets(CMAKE_CUDA_ARCHITECTURES "${NSVQ_NVCC}")
   endif()
   enable_language(CUDA)
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that CUDA 13 has it.

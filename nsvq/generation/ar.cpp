@@ -41,7 +41,8 @@ class ArGenerator : public Generator {
     if (training && config_.dropout > 0) x = at::dropout(x, config_.dropout, /*train=*/true);
     const TokenContext context{.rotation = rotation(x).narrow(0, 0, seen + 1),
                                .training = training};
-    const auto hidden = norm_->forward(transformer_.forward(x, context));
+    auto stream = transformer_.stream(x, context);
+    const auto hidden = norm_->forward(stream);
     return head_->losses(hidden.flatten(0, 1), images.tokens.flatten(), images.gradients)
         .view(images.tokens.sizes())
         .mean(1);
@@ -54,7 +55,7 @@ class ArGenerator : public Generator {
                                   KvCache& cache) {
       const TokenContext context{
           .rotation = rotation(x).index_select(0, places), .cache = &cache, .places = places};
-      return norm_->forward(transformer_.forward(x.unsqueeze(1), context)).squeeze(1);
+      return transformer_.sampled(x.unsqueeze(1), context, *norm_).squeeze(1);
     };
     const SequenceNetwork network{
         .begin =

@@ -60,10 +60,11 @@ class FactorisedHead : public TokenHead {
   }
 
   DrawnTokens draw(const torch::Tensor& hidden, const TokenDraw& how) override {
-    const auto one = on_places(hidden.unsqueeze(1)).squeeze(1);
+    const auto seen = at_least_fp32(hidden);  // the sampling of a bf16 network gives bf16
+    const auto one = on_places(seen.unsqueeze(1)).squeeze(1);
     const auto first = first_->draw(one, how);
     const auto both = how.weight.defined() ? at::cat({first.tokens, first.tokens}) : first.tokens;
-    const auto two = on_places(at::stack({hidden, told_->forward(both)}, 1)).select(1, 1);
+    const auto two = on_places(at::stack({seen, told_->forward(both)}, 1)).select(1, 1);
     auto next = how;
     next.seeds = numbered_seeds(how.seeds, at::zeros_like(how.seeds));
     const auto second = second_->draw(two, next);

@@ -8,6 +8,7 @@
 #include "nsvq/generation/members.h"
 #include "nsvq/generation/sampling/token_sampling.h"
 #include "nsvq/generation/token_head.h"
+#include "nsvq/nn/transformer.h"
 
 namespace nsvq {
 
@@ -227,6 +228,9 @@ void cast_for_sampling(Generator& generator) {
       cast(linear->bias);
     }
     if (auto* head = dynamic_cast<TokenHead*>(module.get())) head->cast_products(type);
+  }
+  for (const auto& module : generator.modules()) {
+    if (auto* mlp = module->as<TokenMlpImpl>()) mlp->join_products();
   }
 }
 

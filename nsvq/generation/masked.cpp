@@ -9,6 +9,7 @@
 
 #include "nsvq/generation/members.h"
 #include "nsvq/generation/sampling/masked_sampling.h"
+#include "nsvq/nn/sampled_tokens.h"
 #include "nsvq/nn/transformer.h"
 #include "nsvq/ops/random/seeded_random.h"
 
@@ -61,7 +62,7 @@ class MaskedGenerator : public Generator {
     const auto masked =
         uniform_rows(images.seeds, kMaskDraw, grid_.positions()).lt(share.unsqueeze(1));
     const auto hidden =
-        hidden_states(images.tokens.masked_fill(masked, grid_.codes), labels, {}, training);
+        hidden_states(inputs(images.tokens.masked_fill(masked, grid_.codes)), labels, {}, training);
     return head_->losses(hidden.flatten(0, 1), images.tokens.flatten(), images.gradients)
         .view(images.tokens.sizes())
         .mean(1);
@@ -77,8 +78,9 @@ class MaskedGenerator : public Generator {
     for (int64_t i = 0; i < grid_.positions(); ++i) {
       const auto place = orders.narrow(1, i, 1);
       const auto token = images.tokens.gather(1, place);
-      const auto loss = head_->losses(
-          hidden_states(seen, labels, place, /*training=*/false).squeeze(1), token.squeeze(1));
+      const auto loss =
+          head_->losses(hidden_states(inputs(seen), labels, place, /*training=*/false).squeeze(1),
+                        token.squeeze(1));
       sum = sum.defined() ? sum + loss : loss;
       seen.scatter_(1, place, token);
     }
@@ -87,16 +89,14 @@ class MaskedGenerator : public Generator {
 
   torch::Tensor sample(const TokenRequest& request, const SamplingConfig& sampling) override {
     check_sampling(sampling, config_, grid_);
-    const MaskedNetwork network{.hidden =
-                                    [this](const torch::Tensor& tokens, const torch::Tensor& labels,
-                                           const torch::Tensor& places) {
-                                      return hidden_states(tokens, labels, places,
-                                                           /*training=*/false);
-                                    },
-                                .head = *head_,
-                                .grid = grid_,
-                                .mask = grid_.codes,
-                                .precision = precision};
+    const MaskedNetwork network{
+        .hidden =
+            [this](const torch::Tensor& tokens, const torch::Tensor& labels,
+                   const torch::Tensor& places) { return sampled_states(tokens, labels, places); },
+        .head = *head_,
+        .grid = grid_,
+        .mask = grid_.codes,
+        .precision = precision};
     return sampler_.sample(network, request, sampling, masked_steps(sampling, grid_));
   }
 
@@ -109,18 +109,38 @@ class MaskedGenerator : public Generator {
                            .tied = tokens_->named_parameters()["weight"]});
   }
 
-  /// [B, n, width] at positions `places` [B, n]; at all where they are undefined.
-  torch::Tensor hidden_states(const torch::Tensor& tokens, const torch::Tensor& labels,
+  /// From `inputs` x: [B, n, width] at positions `places` [B, n]; at all where they are undefined.
+  torch::Tensor hidden_states(const torch::Tensor& x, const torch::Tensor& labels,
                               const torch::Tensor& places, bool training) {
-    auto x = tokens_->forward(tokens) + positions_->weight;
-    if (registers_) {
-      x = at::cat({x, registers_->weight.unsqueeze(0).expand({x.size(0), -1, -1})}, 1);
-    }
-    const auto condition = at::silu(classes_->forward(labels)).unsqueeze(1);
-    x = transformer_.forward(x, {.condition = condition, .training = training})
-            .narrow(1, 0, grid_.positions());
-    if (places.defined()) x = x.gather(1, places.unsqueeze(2).expand({-1, -1, x.size(2)}));
-    return norm_->forward(x, condition);
+    const auto condition = class_vectors(labels);
+    const auto y = transformer_.forward(x, {.condition = condition, .training = training});
+    return norm_->forward(at_places(y, places), condition);
+  }
+
+  /// hidden_states by the kernels of sampling.
+  torch::Tensor sampled_states(const torch::Tensor& tokens, const torch::Tensor& labels,
+                               const torch::Tensor& places) {
+    const auto x = inputs(tokens);
+    if (!SampledTokens::takes(x)) return hidden_states(x, labels, places, /*training=*/false);
+    const auto condition = class_vectors(labels);
+    const auto by = norm_->modulation_by(condition);
+    return at_places(transformer_.sampled(x, {.condition = condition}, *norm_->norm, by), places);
+  }
+
+  torch::Tensor inputs(const torch::Tensor& tokens) {
+    const auto x = tokens_->forward(tokens) + positions_->weight;
+    if (!registers_) return x;
+    return at::cat({x, registers_->weight.unsqueeze(0).expand({x.size(0), -1, -1})}, 1);
+  }
+
+  torch::Tensor class_vectors(const torch::Tensor& labels) {
+    return at::silu(classes_->forward(labels)).unsqueeze(1);
+  }
+
+  /// x [B, positions and registers, width] at positions `places` [B, n]; undefined: at all.
+  torch::Tensor at_places(const torch::Tensor& x, const torch::Tensor& places) const {
+    if (!places.defined()) return x.narrow(1, 0, grid_.positions());
+    return x.gather(1, places.unsqueeze(2).expand({-1, -1, x.size(2)}));
   }
 
   GeneratorConfig config_;

@@ -139,7 +139,7 @@ class RarGenerator : public Generator {
                           const torch::Tensor& places, KvCache& cache) {
     const auto condition = at::silu(classes + steps_->forward(places));
     const TokenContext context{.condition = condition, .cache = &cache, .places = places};
-    const auto y = norm_->forward(transformer_.forward(x, context), condition);
+    const auto y = transformer_.sampled(x, context, *norm_->norm, norm_->modulation_by(condition));
     return y.select(1, y.size(1) - 1);
   }
 

@@ -6,6 +6,7 @@
 
 #include "nsvq/generation/sampling/token_sampling.h"
 #include "nsvq/ops/random/seeded_random.h"
+#include "nsvq/ops/transformer/draw_tokens_inference.h"
 
 namespace nsvq {
 
@@ -26,6 +27,7 @@ class FullHead : public TokenHead {
   }
 
   DrawnTokens draw(const torch::Tensor& hidden, const TokenDraw& how) override {
+    if (hidden.is_cuda() && takes_kernel(how)) return {drawn_by_kernel(hidden, how), {}};
     const auto bias = bias_.defined() ? std::optional<torch::Tensor>(bias_) : std::nullopt;
     auto logits = at_least_fp32(at::linear(hidden, weight_, bias)).narrow(1, 0, codes_);
     if (how.weight.defined()) logits = guided(logits, how.weight);
@@ -46,6 +48,19 @@ class FullHead : public TokenHead {
   }
 
  private:
+  static bool takes_kernel(const TokenDraw& how) {
+    return !how.with_chances && how.sampling.top_k == 0 && how.sampling.top_p == 1;
+  }
+
+  /// Logits beyond the codes are not made: rows of an odd number of them would slow the product.
+  torch::Tensor drawn_by_kernel(const torch::Tensor& hidden, const TokenDraw& how) const {
+    const auto weight = weight_.narrow(0, 0, codes_);
+    const auto logits = bias_.defined() ? at::linear(hidden, weight, bias_.narrow(0, 0, codes_))
+                                        : at::linear(hidden, weight);
+    return draw_tokens_inference(
+        logits, {how.seeds, how.weight, how.factor, how.sampling.temperature, how.wanted});
+  }
+
   int64_t codes_;
   torch::Tensor weight_, bias_;
 };

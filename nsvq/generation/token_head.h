@@ -22,6 +22,7 @@ struct TokenDraw {
   torch::Tensor factor;  ///< one number by which logits are multiplied; undefined without
   const SamplingConfig& sampling;
   bool with_chances = false;
+  torch::Tensor wanted = {};  ///< [N] bool: others may get any token; undefined: all are wanted
 };
 
 struct DrawnTokens {

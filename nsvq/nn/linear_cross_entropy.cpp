@@ -1,12 +1,14 @@
 #include "nsvq/nn/linear_cross_entropy.h"
 
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "nsvq/core/precision.h"
+#include "nsvq/ops/transformer/cross_entropy_rows.h"
 
 namespace nsvq {
 
@@ -26,16 +28,28 @@ struct Operands {
     return at::linear(x.narrow(0, begin, rows), weight, given);
   }
   at::ScalarType wide() const { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+  /// Whether a kernel makes gradients of logits.
+  bool fused() const { return x.is_cuda() && x.scalar_type() == at::kBFloat16; }
+  /// The kernel works where the logits lie; otherwise there are copies of them in fp32.
+  int64_t rows_at_once(int64_t logits_at_once) const {
+    const int64_t most = fused() ? 4 * logits_at_once : logits_at_once;
+    return std::max<int64_t>(most / weight.size(0), 1);
+  }
 };
-
-int64_t rows_at_once(const Tensor& weight, int64_t logits_at_once) {
-  return std::max<int64_t>(logits_at_once / weight.size(0), 1);
-}
 
 /// work(begin, rows) for each chunk of `count` rows.
 template <typename Work>
 void by_chunks(int64_t count, int64_t most, Work work) {
   for (int64_t begin = 0; begin < count; begin += most) work(begin, std::min(most, count - begin));
+}
+
+/// Adds a b to `sum`, which is in fp32, of matrices in bf16 on a GPU.
+void add_product(Tensor& sum, const Tensor& a, const Tensor& b) {
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11
+  at::addmm_out(sum, sum, a, b, at::kFloat);
+#else
+  sum += a.matmul(b);
+#endif
 }
 
 /// Gradients of losses, of which each row's is times a factor, by the operands.
@@ -67,6 +81,15 @@ class LossGradients {
     weight_ += scaled.t().matmul(operands_.x.narrow(0, begin, rows));
   }
 
+  /// For rows from `begin` on, by the gradients [rows, K] of their logits in the operands' type.
+  void add_scaled(int64_t begin, const Tensor& gradients) {
+    const int64_t rows = gradients.size(0);
+    if (operands_.bias.defined()) bias_ += gradients.sum(0, /*keepdim=*/false, at::kFloat);
+    auto own = x_.narrow(0, begin, rows);
+    at::mm_out(own, gradients, operands_.weight);
+    add_product(weight_, gradients.t(), operands_.x.narrow(0, begin, rows));
+  }
+
   /// By x, weight and bias.
   variable_list all() const { return {x_, weight_, operands_.bias.defined() ? bias_ : Tensor()}; }
 
@@ -91,7 +114,16 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     std::optional<LossGradients> gradients;
     if (equal) gradients.emplace(operands);
     auto losses = at::empty({x.size(0)}, x.options().dtype(operands.wide()));
-    by_chunks(x.size(0), rows_at_once(weight, logits_at_once), [&](int64_t begin, int64_t rows) {
+    const int64_t most = operands.rows_at_once(logits_at_once);
+    by_chunks(x.size(0), most, [&](int64_t begin, int64_t rows) {
+      if (operands.fused()) {
+        const auto logits = operands.logits(begin, rows);
+        const auto after = gradients ? LogitsAfter::gradient : LogitsAfter::kept;
+        losses.narrow(0, begin, rows)
+            .copy_(cross_entropy_rows(logits, targets.narrow(0, begin, rows), {}, after));
+        if (gradients) gradients->add_scaled(begin, logits);
+        return;
+      }
       const auto own = targets.narrow(0, begin, rows).unsqueeze(1);
       auto logs = at::log_softmax(operands.logits(begin, rows), 1, operands.wide());
       losses.narrow(0, begin, rows).copy_(logs.gather(1, own).squeeze(1).neg());
@@ -138,9 +170,15 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     const auto saved = context->get_saved_variables();
     const Operands operands{saved[0], saved[1], saved[2]};
     LossGradients all(operands);
-    const int64_t most =
-        rows_at_once(operands.weight, context->saved_data["logits_at_once"].toInt());
+    const int64_t most = operands.rows_at_once(context->saved_data["logits_at_once"].toInt());
     by_chunks(operands.x.size(0), most, [&](int64_t begin, int64_t rows) {
+      if (operands.fused()) {
+        const auto logits = operands.logits(begin, rows);
+        cross_entropy_rows(logits, saved[3].narrow(0, begin, rows),
+                           gradient.narrow(0, begin, rows).contiguous(), LogitsAfter::gradient);
+        all.add_scaled(begin, logits);
+        return;
+      }
       all.add(begin, at::softmax(operands.logits(begin, rows), 1, operands.wide()), saved[3],
               gradient.narrow(0, begin, rows));
     });

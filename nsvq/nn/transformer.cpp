@@ -11,6 +11,15 @@
 #include <utility>
 
 #include "nsvq/core/precision.h"
+#include "nsvq/nn/gated_mlp.h"
+#include "nsvq/nn/sampled_tokens.h"
+#include "nsvq/ops/common/fast_path.h"
+#include "nsvq/ops/transformer/add_rms_norm.h"
+#include "nsvq/ops/transformer/cached_attention_inference.h"
+#include "nsvq/ops/transformer/kept_bits.h"
+#include "nsvq/ops/transformer/norms_inference.h"
+#include "nsvq/ops/transformer/swiglu_inference.h"
+#include "nsvq/ops/transformer/turn_heads.h"
 
 namespace nsvq {
 
@@ -39,7 +48,7 @@ torch::Tensor dropped(const torch::Tensor& x, double share, bool training) {
 }
 
 torch::Tensor modulated(const torch::Tensor& x, const Modulation& by) {
-  return by.shift.defined() ? x * (1 + by.scale) + by.shift : x;
+  return x * (1 + by.scale) + by.shift;
 }
 
 torch::Tensor gated_by(const torch::Tensor& x, const Modulation& by) {
@@ -53,6 +62,13 @@ at::ScalarType product_type(const torch::Tensor& x) {
                                                    : x.scalar_type();
 }
 
+/// Why the kernels for training do not apply at all; empty if they may.
+std::string reason_against_kernels(const torch::Tensor& x) {
+  if (!x.is_cuda()) return "not on a GPU";
+  if (!at::GradMode::is_enabled()) return "no gradients are recorded";
+  return autocast_precision(x.device()) == Precision::bf16 ? "" : "not in bf16";
+}
+
 /// What is added to scores of tokens at `places`: nothing for places up to theirs, else -inf.
 torch::Tensor cache_mask(const KvCache& cache, const torch::Tensor& places, at::ScalarType type) {
   const auto all = at::arange(cache.positions, places.options());
@@ -60,17 +76,31 @@ torch::Tensor cache_mask(const KvCache& cache, const torch::Tensor& places, at::
   return at::zeros(later.sizes(), places.options().dtype(type)).masked_fill(later, -INFINITY);
 }
 
+/// What is kept of a layer, zeros at first: [rows, heads, positions, head width].
+const torch::Tensor& kept_of(std::vector<torch::Tensor>& cached, size_t layer,
+                             const std::vector<int64_t>& shape, const torch::TensorOptions& like) {
+  if (cached.size() <= layer) cached.push_back(at::zeros(shape, like));
+  return cached[layer];
+}
+
 /// Puts values [B, heads, T, head width] of a layer at their places, and returns all that is there.
 torch::Tensor remembered(std::vector<torch::Tensor>& cached, size_t layer, int64_t positions,
                          const torch::Tensor& places, const torch::Tensor& values) {
-  if (cached.size() <= layer) {
-    cached.push_back(
-        at::zeros({values.size(0), values.size(1), positions, values.size(3)}, values.options()));
-  }
-  return cached[layer].index_copy_(2, places, values);
+  const auto& kept = kept_of(
+      cached, layer, {values.size(0), values.size(1), positions, values.size(3)}, values.options());
+  return kept.index_copy_(2, places, values);
 }
 
+/// fp32 numbers, as kernels take weights of norms.
+torch::Tensor as_fp32(const torch::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; }
+
 }  // namespace
+
+torch::Tensor TokenResidual::settle() {
+  if (branch.defined()) x = x + dropped(branch, dropout, /*training=*/true);
+  branch.reset();
+  return x;
+}
 
 TokenNormImpl::TokenNormImpl(const Shape& shape) : shape_(shape) {
   if (shape.weight) weight = register_parameter("weight", at::ones({shape.width}));
@@ -94,6 +124,27 @@ torch::Tensor TokenNormImpl::forward(const torch::Tensor& x) {
   return normalised.to(x.scalar_type());
 }
 
+std::string TokenNormImpl::reason_against_one_pass(const TokenResidual& stream) const {
+  if (auto reason = reason_against_kernels(stream.x); !reason.empty()) return reason;
+  const bool plain = shape_.kind == NormKind::rms && weight.defined() && !bias.defined();
+  if (!plain) return "not an RMSNorm with weights alone";
+  return add_rms_norm_unavailable_reason(stream.x, stream.branch, weight);
+}
+
+torch::Tensor TokenNormImpl::forward(TokenResidual& stream) {
+  if (!takes_fast_path("add_rms_norm", reason_against_one_pass(stream))) {
+    return forward(stream.settle());
+  }
+  Branch branch{.values = stream.branch};
+  if (branch.values.defined() && stream.dropout > 0) {
+    branch.dropped = dropped_share(stream.dropout);
+    branch.kept = kept_bits(branch.values, stream.dropout);
+  }
+  const auto [sum, output] = add_rms_norm(stream.x, branch, weight, shape_.eps);
+  stream = {sum};
+  return output;
+}
+
 TokenAttentionImpl::TokenAttentionImpl(const TransformerOptions& options) : options_(options) {
   const int64_t inner = options.heads * options.head_width();
   wqkv_ = register_module("wqkv", make_linear(options.width, 3 * inner, options.bias));
@@ -114,13 +165,38 @@ torch::Tensor TokenAttentionImpl::normalised(const torch::Tensor& x, TokenNormIm
       .view(x.sizes());
 }
 
+std::string TokenAttentionImpl::reason_against_turning(const torch::Tensor& parts,
+                                                       const TokenContext& context) const {
+  if (auto reason = reason_against_kernels(parts); !reason.empty()) return reason;
+  if (context.cache) return "with a cache";
+  if (!context.rotation.defined()) return "no rotary positions";
+  if (options_.query_norm != QueryNorm::none) return "queries are normalised";
+  return turn_heads_unavailable_reason(parts, context.rotation);
+}
+
+/// Turns queries and keys where they lie: `parts` is what the backward pass does not need.
+torch::Tensor TokenAttentionImpl::mixed_in_place(const torch::Tensor& parts,
+                                                 const TokenContext& context) const {
+  const auto [query, key, value] = turn_heads(parts, context.rotation);
+  const double share = context.training ? options_.dropout.attention : 0;
+  return at::scaled_dot_product_attention(query, key, value, {}, share, options_.causal);
+}
+
 torch::Tensor TokenAttentionImpl::forward(const torch::Tensor& x, const TokenContext& context,
                                           size_t layer, const torch::Tensor& mask) {
-  const auto parts = wqkv_->forward(x).unflatten(2, {3, options_.heads, options_.head_width()});
-  auto query = normalised(parts.select(2, 0), q_norm_.get());
-  auto key = normalised(parts.select(2, 1), k_norm_.get());
+  const auto projected = wqkv_->forward(x);
+  if (context.one_query) return wo_->forward(of_one_query(projected, context, layer));
+  const bool in_place = context.fused && options_.query_norm == QueryNorm::width &&
+                        row_norms_take(projected.size(2) / 3);
+  if (in_place) query_key_norm_inference(projected, options_.eps);
+  const auto parts = projected.unflatten(2, {3, options_.heads, options_.head_width()});
+  if (takes_fast_path("turn_heads", reason_against_turning(parts, context))) {
+    return wo_->forward(mixed_in_place(parts, context).transpose(1, 2).flatten(2));
+  }
+  auto query = in_place ? parts.select(2, 0) : normalised(parts.select(2, 0), q_norm_.get());
+  auto key = in_place ? parts.select(2, 1) : normalised(parts.select(2, 1), k_norm_.get());
   if (context.rotation.defined()) {
-    const bool as_made = options_.query_norm == QueryNorm::none;
+    const bool as_made = in_place || options_.query_norm == QueryNorm::none;
     const auto both = as_made ? parts.narrow(2, 0, 2) : at::stack({query, key}, 2);
     const auto turned = rotated(both, context.rotation).unbind(2);
     query = turned[0];
@@ -138,24 +214,79 @@ torch::Tensor TokenAttentionImpl::forward(const torch::Tensor& x, const TokenCon
   const auto added = mask.defined() ? std::optional<torch::Tensor>(mask) : std::nullopt;
   const auto mixed = at::scaled_dot_product_attention(query, key, value, added, share,
                                                       options_.causal && !context.cache);
-  return dropped(wo_->forward(mixed.transpose(1, 2).flatten(2)), options_.dropout.projection,
-                 context.training);
+  return wo_->forward(mixed.transpose(1, 2).flatten(2));
 }
 
-TokenMlpImpl::TokenMlpImpl(const TransformerOptions& options) : dropout_(options.dropout) {
+/// What the heads of one token give, [B, 1, heads * head width].
+torch::Tensor TokenAttentionImpl::of_one_query(const torch::Tensor& projected,
+                                               const TokenContext& context, size_t layer) const {
+  auto& cache = *context.cache;
+  const std::vector<int64_t> shape = {projected.size(0), options_.heads, cache.positions,
+                                      options_.head_width()};
+  const auto& keys = kept_of(cache.keys, layer, shape, projected.options());
+  const auto& values = kept_of(cache.values, layer, shape, projected.options());
+  HeadNorms norms{.eps = options_.eps};
+  if (q_norm_) {
+    norms = {options_.norm == NormKind::layer ? HeadNorm::layer : HeadNorm::rms,
+             options_.eps,
+             as_fp32(q_norm_->weight),
+             as_fp32(q_norm_->bias),
+             as_fp32(k_norm_->weight),
+             as_fp32(k_norm_->bias)};
+  }
+  return cached_attention_inference(projected.squeeze(1), keys, values, context.places,
+                                    context.rotation, norms)
+      .unsqueeze(1);
+}
+
+TokenMlpImpl::TokenMlpImpl(const TransformerOptions& options)
+    : hidden_dropout_(options.dropout.hidden) {
   w1_ = register_module("w1", make_linear(options.width, options.hidden, options.bias));
   w2_ = register_module("w2", make_linear(options.hidden, options.width, options.bias));
   if (!options.gated) return;
   w3_ = register_module("w3", make_linear(options.width, options.hidden, options.bias));
 }
 
-torch::Tensor TokenMlpImpl::forward(const torch::Tensor& x, bool training) {
-  const auto inner = w3_ ? at::silu(w1_->forward(x)) * w3_->forward(x) : at::gelu(w1_->forward(x));
-  const auto outer = w2_->forward(dropped(inner, dropout_.hidden, training));
-  return dropped(outer, dropout_.output, training);
+std::string TokenMlpImpl::reason_against_fused(const torch::Tensor& x, bool training) const {
+  if (auto reason = reason_against_kernels(x); !reason.empty()) return reason;
+  if (!w3_) return "not gated";
+  if (w1_->bias.defined()) return "with biases";
+  if (training && hidden_dropout_ > 0) return "with dropout inside";
+  return w1_->weight.size(0) % 8 == 0 ? "" : "hidden channels are no multiple of 8";
 }
 
-TokenBlockImpl::TokenBlockImpl(const TransformerOptions& options) {
+void TokenMlpImpl::join_products() {
+  if (!w3_) return;
+  const torch::NoGradGuard no_grad;
+  const auto joined = [&](torch::Tensor& one, torch::Tensor& other) {
+    const auto both = at::cat({one, other});
+    one.set_data(both.narrow(0, 0, one.size(0)));
+    other.set_data(both.narrow(0, one.size(0), other.size(0)));
+    return both;
+  };
+  joined_ = joined(w1_->weight, w3_->weight);
+  if (w1_->bias.defined()) joined_bias_ = joined(w1_->bias, w3_->bias);
+}
+
+torch::Tensor TokenMlpImpl::gated(const torch::Tensor& x, const TokenContext& context) {
+  const int64_t hidden = w1_->weight.size(0);
+  if (!context.fused || hidden % 8 != 0) return at::silu(w1_->forward(x)) * w3_->forward(x);
+  if (!joined_.defined()) return swiglu_inference(w1_->forward(x), w3_->forward(x));
+  const auto both =
+      joined_bias_.defined() ? at::linear(x, joined_, joined_bias_) : at::linear(x, joined_);
+  return swiglu_inference(both.narrow(-1, 0, hidden), both.narrow(-1, hidden, hidden));
+}
+
+torch::Tensor TokenMlpImpl::forward(const torch::Tensor& x, const TokenContext& context) {
+  if (takes_fast_path("gated_mlp", reason_against_fused(x, context.training))) {
+    return gated_mlp(x.to(at::kBFloat16), autocast_weight(w1_->weight),
+                     autocast_weight(w2_->weight), autocast_weight(w3_->weight));
+  }
+  const auto inner = w3_ ? gated(x, context) : at::gelu(w1_->forward(x));
+  return w2_->forward(dropped(inner, hidden_dropout_, context.training));
+}
+
+TokenBlockImpl::TokenBlockImpl(const TransformerOptions& options) : dropout_(options.dropout) {
   attention_ = register_module("attention", std::make_shared<TokenAttentionImpl>(options));
   feed_forward_ = register_module("feed_forward", std::make_shared<TokenMlpImpl>(options));
   const auto norm = block_norm(options, options.width);
@@ -169,33 +300,55 @@ TokenBlockImpl::TokenBlockImpl(const TransformerOptions& options) {
   }
 }
 
-torch::Tensor TokenBlockImpl::modulations(const TokenContext& context) const {
-  if (modulation_) return modulation_->forward(context.condition);
-  return offset_.defined() ? context.modulation + offset_ : torch::Tensor();
+std::array<Modulation, 2> TokenBlockImpl::modulations(const TokenContext& context) const {
+  if (!modulation_ && !offset_.defined()) return {};
+  // [B, 1 or T, 6 width]
+  const auto all =
+      modulation_ ? modulation_->forward(context.condition) : context.modulation + offset_;
+  const auto parts = all.chunk(6, -1);
+  return {Modulation{parts[0], parts[1], parts[2]}, Modulation{parts[3], parts[4], parts[5]}};
 }
 
-torch::Tensor TokenBlockImpl::forward(const torch::Tensor& x, const TokenContext& context,
-                                      size_t layer, const torch::Tensor& mask) {
-  Modulation first, second;
-  if (const auto all = modulations(context); all.defined()) {
-    const auto parts = all.chunk(6, -1);
-    first = {parts[0], parts[1], parts[2]};
-    second = {parts[3], parts[4], parts[5]};
-  }
-  const auto seen = modulated(attention_norm_->forward(x), first);
-  const auto attended = x + gated_by(attention_->forward(seen, context, layer, mask), first);
-  const auto inner = modulated(ffn_norm_->forward(attended), second);
-  return attended + gated_by(feed_forward_->forward(inner, context.training), second);
+void TokenBlockImpl::forward(TokenResidual& stream, const TokenContext& context, size_t layer,
+                             const torch::Tensor& mask) {
+  const auto [first, second] = modulations(context);
+  const auto add = [&](const torch::Tensor& branch, double share, const Modulation& by) {
+    stream.branch = branch;
+    stream.dropout = context.training ? share : 0;
+    if (!by.gate.defined()) return;
+    stream.branch = gated_by(dropped(branch, share, context.training), by);
+    stream.dropout = 0;
+  };
+  const auto normalised = [&](TokenNormImpl& norm, const Modulation& by) {
+    return by.shift.defined() ? modulated(norm.forward(stream.settle()), by) : norm.forward(stream);
+  };
+  const auto seen = normalised(*attention_norm_, first);
+  add(attention_->forward(seen, context, layer, mask), dropout_.projection, first);
+  const auto inner = normalised(*ffn_norm_, second);
+  add(feed_forward_->forward(inner, context), dropout_.output, second);
+}
+
+void TokenBlockImpl::forward_fused(SampledTokens& tokens, const TokenContext& context, size_t layer,
+                                   const torch::Tensor& mask) {
+  const auto [first, second] = modulations(context);
+  const auto seen = tokens.normed(*attention_norm_, first);
+  tokens.add(attention_->forward(seen, context, layer, mask), first.gate);
+  const auto inner = tokens.normed(*ffn_norm_, second);
+  tokens.add(feed_forward_->forward(inner, context), second.gate);
 }
 
 ModulatedNormImpl::ModulatedNormImpl(const TokenNormImpl::Shape& shape) {
-  norm_ = register_module("norm", std::make_shared<TokenNormImpl>(shape));
+  norm = register_module("norm", std::make_shared<TokenNormImpl>(shape));
   modulation = register_module("modulation", make_modulation(shape.width, 2));
 }
 
 torch::Tensor ModulatedNormImpl::forward(const torch::Tensor& x, const torch::Tensor& condition) {
+  return modulated(norm->forward(x), modulation_by(condition));
+}
+
+Modulation ModulatedNormImpl::modulation_by(const torch::Tensor& condition) const {
   const auto parts = modulation->forward(condition).chunk(2, -1);
-  return modulated(norm_->forward(x), {parts[0], parts[1], {}});
+  return {parts[0], parts[1], {}};
 }
 
 Transformer::Transformer(torch::nn::Module& owner, const TransformerOptions& options)
@@ -210,16 +363,43 @@ Transformer::Transformer(torch::nn::Module& owner, const TransformerOptions& opt
   }
 }
 
-torch::Tensor Transformer::forward(torch::Tensor x, const TokenContext& given) {
-  auto context = given;
+TokenContext Transformer::prepared(const torch::Tensor& x, TokenContext context) const {
   if (modulation_) context.modulation = modulation_->forward(context.condition);
   TORCH_CHECK(x.dim() == 3 && x.size(2) == options_.width, "Transformer: needs tokens [B, T, ",
               options_.width, "], got ", x.sizes());
   TORCH_CHECK(!context.cache || options_.causal, "Transformer: a cache needs causal blocks");
+  return context;
+}
+
+torch::Tensor Transformer::forward(const torch::Tensor& x, const TokenContext& context) {
+  return stream(x, context).settle();
+}
+
+TokenResidual Transformer::stream(const torch::Tensor& x, const TokenContext& given) {
+  const auto context = prepared(x, given);
   torch::Tensor mask;
   if (context.cache) mask = cache_mask(*context.cache, context.places, product_type(x));
-  for (size_t i = 0; i < layers_.size(); ++i) x = layers_[i]->forward(x, context, i, mask);
-  return x;
+  TokenResidual tokens{x};
+  for (size_t i = 0; i < layers_.size(); ++i) layers_[i]->forward(tokens, context, i, mask);
+  return tokens;
+}
+
+torch::Tensor Transformer::sampled(const torch::Tensor& x, const TokenContext& given,
+                                   TokenNormImpl& norm, const Modulation& by) {
+  if (given.training || !SampledTokens::takes(x)) {
+    return modulated(norm.forward(forward(x, given)), by);
+  }
+  auto context = prepared(x, given);
+  context.fused = true;
+  context.one_query = context.cache && x.size(1) == 1 && options_.query_norm != QueryNorm::width &&
+                      cached_attention_takes(options_.head_width());
+  torch::Tensor mask;
+  if (context.cache && !context.one_query) {
+    mask = cache_mask(*context.cache, context.places, product_type(x));
+  }
+  SampledTokens stream(x);
+  for (size_t i = 0; i < layers_.size(); ++i) layers_[i]->forward_fused(stream, context, i, mask);
+  return stream.normed(norm, by);
 }
 
 torch::Tensor grid_rotation(int64_t height, int64_t width, int64_t head_width,

@@ -3,8 +3,10 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace torch::nn {
@@ -14,6 +16,16 @@ class LinearImpl;
 namespace nsvq {
 
 enum class NormKind { rms, layer };
+
+/// Tokens between two parts of a transformer.
+struct TokenResidual {
+  torch::Tensor x;            ///< [B, T, width]
+  torch::Tensor branch = {};  ///< what is still to be added to x, if it is defined
+  double dropout = 0;         ///< the share of the branch that is set to zero first
+
+  /// x with the branch, by torch's generator.
+  torch::Tensor settle();
+};
 
 /// A norm over the last dimension, computed in fp32 at least.
 struct TokenNormImpl : torch::nn::Module {
@@ -26,10 +38,16 @@ struct TokenNormImpl : torch::nn::Module {
   explicit TokenNormImpl(const Shape& shape);
   /// In the type of x.
   torch::Tensor forward(const torch::Tensor& x);
+  /// Settles the stream first. While gradients are recorded on a GPU under autocast to bf16, both
+  /// in one pass where its kernel fits (nsvq/ops/transformer/add_rms_norm.h), and the norm is bf16.
+  torch::Tensor forward(TokenResidual& stream);
+  const Shape& shape() const { return shape_; }
 
   torch::Tensor weight, bias;  ///< undefined without
 
  private:
+  std::string reason_against_one_pass(const TokenResidual& stream) const;
+
   Shape shape_;
 };
 
@@ -77,6 +95,8 @@ struct TokenContext {
   KvCache* cache = nullptr;       ///< tokens follow those in it
   torch::Tensor places = {};      ///< [T] int64, with a cache: the places of the tokens in it
   bool training = false;          ///< dropout is on, by torch's generator
+  bool fused = false;             ///< the kernels of sampling are used; set by Transformer
+  bool one_query = false;         ///< so is that of a single token with a cache; set by Transformer
 };
 
 /// Self-attention with several heads.
@@ -88,6 +108,10 @@ struct TokenAttentionImpl : torch::nn::Module {
 
  private:
   torch::Tensor normalised(const torch::Tensor& x, TokenNormImpl* norm) const;
+  torch::Tensor mixed_in_place(const torch::Tensor& parts, const TokenContext& context) const;
+  std::string reason_against_turning(const torch::Tensor& parts, const TokenContext& context) const;
+  torch::Tensor of_one_query(const torch::Tensor& projected, const TokenContext& context,
+                             size_t layer) const;
 
   TransformerOptions options_;
   std::shared_ptr<torch::nn::LinearImpl> wqkv_, wo_;
@@ -97,11 +121,18 @@ struct TokenAttentionImpl : torch::nn::Module {
 /// w2(silu(w1 x) * w3 x), or w2(gelu(w1 x)).
 struct TokenMlpImpl : torch::nn::Module {
   explicit TokenMlpImpl(const TransformerOptions& options);
-  torch::Tensor forward(const torch::Tensor& x, bool training);
+  torch::Tensor forward(const torch::Tensor& x, const TokenContext& context);
+  /// Puts the weights of w1 and w3 into one memory, so that sampling takes them in one product.
+  /// They do not train afterwards and stay on their device.
+  void join_products();
 
  private:
-  BlockDropout dropout_;
+  std::string reason_against_fused(const torch::Tensor& x, bool training) const;
+  torch::Tensor gated(const torch::Tensor& x, const TokenContext& context);
+
+  double hidden_dropout_;
   std::shared_ptr<torch::nn::LinearImpl> w1_, w2_, w3_;
+  torch::Tensor joined_, joined_bias_;  ///< of w1, then w3; undefined before join_products
 };
 
 /// Shift, scale and gate of an adaptive norm, each [B, 1 or T, width].
@@ -109,16 +140,22 @@ struct Modulation {
   torch::Tensor shift, scale, gate;
 };
 
+class SampledTokens;
+
 /// A pre-norm block: attention, then an MLP, each added to its input.
 struct TokenBlockImpl : torch::nn::Module {
   explicit TokenBlockImpl(const TransformerOptions& options);
-  torch::Tensor forward(const torch::Tensor& x, const TokenContext& context, size_t layer,
-                        const torch::Tensor& mask);
+  void forward(TokenResidual& stream, const TokenContext& context, size_t layer,
+               const torch::Tensor& mask);
+  /// The same in sampling.
+  void forward_fused(SampledTokens& tokens, const TokenContext& context, size_t layer,
+                     const torch::Tensor& mask);
 
  private:
-  /// Shifts, scales and gates of both norms, [B, 1 or T, 6 width]; undefined without.
-  torch::Tensor modulations(const TokenContext& context) const;
+  /// Those of both norms; undefined without.
+  std::array<Modulation, 2> modulations(const TokenContext& context) const;
 
+  BlockDropout dropout_;
   std::shared_ptr<TokenAttentionImpl> attention_;
   std::shared_ptr<TokenMlpImpl> feed_forward_;
   std::shared_ptr<TokenNormImpl> attention_norm_, ffn_norm_;
@@ -131,11 +168,10 @@ struct ModulatedNormImpl : torch::nn::Module {
   explicit ModulatedNormImpl(const TokenNormImpl::Shape& shape);
   /// `condition` [B, 1 or T, width], after SiLU.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& condition);
+  Modulation modulation_by(const torch::Tensor& condition) const;
 
   std::shared_ptr<torch::nn::LinearImpl> modulation;  ///< to shift and scale; starts at zero
-
- private:
-  std::shared_ptr<TokenNormImpl> norm_;
+  std::shared_ptr<TokenNormImpl> norm;
 };
 
 /// The blocks of a transformer on tokens [B, T, width], causal or bidirectional. Its modules are
@@ -148,11 +184,21 @@ class Transformer {
 
   /// [B, T, width]. Runs without a host synchronisation. Throws if a cache is given and the blocks
   /// are not causal.
-  torch::Tensor forward(torch::Tensor x, const TokenContext& context);
+  torch::Tensor forward(const torch::Tensor& x, const TokenContext& context);
+  /// forward, of which the last sum is left to the norm that follows.
+  TokenResidual stream(const torch::Tensor& x, const TokenContext& context);
+
+  /// The norm of forward's result, modulated, for sampling: in bf16 with kernels of its own where
+  /// they take the tokens (SampledTokens), whose results differ from forward's by rounding.
+  torch::Tensor sampled(const torch::Tensor& x, const TokenContext& context, TokenNormImpl& norm,
+                        const Modulation& by = {});
 
   const TransformerOptions& options() const { return options_; }
 
  private:
+  /// Checks the tokens, and fills in what follows from the rest.
+  TokenContext prepared(const torch::Tensor& x, TokenContext context) const;
+
   TransformerOptions options_;
   std::vector<std::shared_ptr<TokenBlockImpl>> layers_;
   std::shared_ptr<torch::nn::LinearImpl> modulation_;  ///< null where it is not shared

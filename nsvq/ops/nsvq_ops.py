@@ -75,6 +75,36 @@ DESCRIPTIONS = {
 
     The gradient for logits [n, K] of sum_ij p_ij pulls_ij + weight sum_i H_i, p = softmax((logits + noise) / temperature)
     and H the entropies. Either term may be None.""",
+    "cross_entropy_rows_": """cross_entropy_rows_(logits, targets, factors, gradient) -> losses
+
+    Cross-entropy [n] of the classes targets [n] int64 by logits [n, K], in fp32; without gradients. With `gradient` the
+    logits become the gradient of the losses by them, each row's times its factor [n] (None: 1). On a GPU logits are bf16.""",
+    "kept_bits": """kept_bits(values, share) -> bits
+
+    What dropout keeps of values [..., 8n]: uint8 [..., n] whose bits, the lowest first, are set for values that it keeps.
+    The share is rounded to a multiple of 2^-16; bits are drawn by torch's generator.""",
+    "add_rms_norm": """add_rms_norm(x, values, kept, dropped, weight, eps) -> sum, output, rstd
+
+    x + the kept values / (1 - dropped), its RMSNorm times weight in bf16, and the factors that normalise rows; x [...,
+    width] and weight [width] fp32, values bf16 or None (the sum is empty then), kept of kept_bits or None.
+    Without gradients.""",
+    "add_rms_norm_backward": """add_rms_norm_backward(gradient, sum_gradient, sum, rstd, weight, kept, dropped, values) -> gradients
+
+    The gradients of add_rms_norm for x, values (empty unless `values`) and weight.""",
+    "swiglu": """swiglu(a, b) -> product
+
+    silu(a) * b, computed in fp32 and rounded once; without gradients. On a GPU both are bf16.""",
+    "swiglu_backward_": """swiglu_backward_(gradient, a, b) -> gradients
+
+    The gradients of swiglu for a and b. `gradient` becomes the product.""",
+    "turn_heads_": """turn_heads_(qkv, rotation)
+
+    Turns queries and keys of qkv [B, T, 3, heads, head width] in place, neighbouring channels as pairs, by rotation [T,
+    head width / 2] complex64; without gradients. On a GPU qkv is bf16.""",
+    "join_heads": """join_heads(query, key, value, rotation) -> qkv
+
+    The way back for gradients: [B, heads, T, head width] each to [B, T, 3, heads, head width], queries and keys turned
+    back.""",
     "group_norm_silu": """group_norm_silu(input, weight, bias, groups, eps, silu) -> output, mean, rstd
 
     GroupNorm, then SiLU unless `silu` is false, of input [N, C, H, W] in fp32, bf16 or fp16, with statistics in fp32. The
@@ -136,6 +166,28 @@ DESCRIPTIONS = {
     "seeded_rows": """seeded_rows(seeds, draw, count, normal) -> values
 
     Numbers [rows, count] of seeds [rows]: row i is seeded_values of seed i.""",
+    "numbered_seeds": """numbered_seeds(seeds, numbers) -> seeds
+
+    New seeds of the shape to which both, int64, broadcast: a hash of the two.""",
+    "cached_attention_inference": """cached_attention_inference(qkv, keys, values, place, rotation, ...) -> mixed
+
+    Attention of one new token a sequence, without gradients: qkv [B, 3 heads D] bf16 holds its query, key and value.
+    Queries and keys are normalised (norm 1 RMS, 2 LayerNorm) and turned by rotation [D / 2] complex; key and value are
+    written at `place` of keys and values [B, heads, positions, D] bf16, and the query attends up to it: [B, heads D].""",
+    "residual_norm_inference": """residual_norm_inference(x, branch, gate, shift, scale, ...) -> sum, normed
+
+    x + gate * branch in fp32, empty without a branch, and its RMS norm or LayerNorm, times 1 + scale, plus shift, in
+    bf16. x is [B, T, C] fp32, the others [B, T or 1, C]; without gradients.""",
+    "query_key_norm_inference_": """query_key_norm_inference_(qkv, eps)
+
+    RMS norms of the first two thirds of each row of qkv [..., 3 C] bf16, in place, without gradients.""",
+    "swiglu_inference": """swiglu_inference(gate, up) -> y
+
+    silu(gate) * up in bf16, rounded once, without gradients.""",
+    "draw_tokens_inference": """draw_tokens_inference(logits, seeds, weight, factor, temperature, wanted) -> tokens
+
+    Draws [N] from the softmax of logits [N, K] over the temperature by Gumbel noise of each row's seed; with a weight
+    logits are [2N, K], and the draw is from u + weight (c - u), c the upper half. Rows that are not wanted give 0.""",
     "gumbel_values": """gumbel_values(seed, first, count) -> values
 
     Numbers [count] in fp32 of a standard Gumbel distribution, those of the indices from `first` on.""",

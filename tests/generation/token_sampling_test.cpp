@@ -10,9 +10,11 @@
 #include <numeric>
 #include <set>
 
+#include "nsvq/core/device.h"
 #include "nsvq/core/random.h"
 #include "nsvq/generation/sampling/masked_sampling.h"
 #include "nsvq/generation/sampling/token_sequence.h"
+#include "nsvq/ops/transformer/draw_tokens_inference.h"
 #include "tests/nn/golden.h"
 
 namespace nsvq {
@@ -106,6 +108,62 @@ TEST(DrawnCodes, AppearAsOftenAsTheirProbability) {
                                  numbered_seeds(seeds_of({11}), at::arange(kDraws, at::kLong)));
   const auto shares = at::bincount(drawn, {}, 5).to(at::kFloat) / static_cast<double>(kDraws);
   EXPECT_LT((shares - logits.softmax(0)).abs().max().item<double>(), 0.011);  // 3 deviations
+}
+
+void expect_kernels_of_sampling_on(c10::Device device) {
+  const auto seeds = seeds_of({5, -7, int64_t{1} << 60}), counts = at::arange(300, at::kLong);
+  const auto made = numbered_seeds(seeds.to(device).unsqueeze(1), counts.to(device));
+  EXPECT_TRUE(at::equal(made.cpu(), numbered_seeds(seeds.unsqueeze(1), counts)));
+  EXPECT_TRUE(at::equal(numbered_seeds(seeds.to(device), counts.to(device).narrow(0, 4, 1)).cpu(),
+                        numbered_seeds(seeds.unsqueeze(1), counts).select(1, 4)));
+
+  const auto rows = made.flatten();
+  const SamplingConfig sampling{.guidance = 3, .temperature = 0.8};
+  for (const int64_t codes : {1, 33, 4096}) {
+    const auto both = draw_golden("both", {2 * rows.size(0), codes}, 3).to(device);
+    const auto weight = at::full({1}, 3.0, both.options()),
+               factor = at::full({1}, 1.3, both.options());
+    const auto plain = drawn_codes(filtered_logits(guided(both, weight) * factor, sampling), rows);
+    const auto ours = draw_tokens_inference(
+        both, {.seeds = rows, .weight = weight, .factor = factor, .temperature = 0.8});
+    EXPECT_TRUE(at::equal(plain, ours)) << codes;
+  }
+}
+
+TEST(KernelsOfSampling, GiveWhatTheOperationsGive) { expect_kernels_of_sampling_on(at::kCPU); }
+
+TEST(KernelsOfSampling, GiveWhatTheOperationsGiveOnAGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  expect_kernels_of_sampling_on(at::kCUDA);
+}
+
+/// bf16 sampling gives the same tokens in every run, with and without CUDA graphs.
+TEST(KernelsOfSampling, TokensAreTheSameInEveryRun) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  const SideStreamGuard stream(c10::Device(at::kCUDA, 0));
+  for (const char* family : {"ar", "rar", "masked"}) {
+    const GeneratorConfig config{
+        .family = family, .width = 64, .depth = 2, .heads = 2, .hidden = 88};
+    const GridShape grid{4, 4, 200, 10};
+    const auto generator = make_generator(config, grid);
+    fill_golden(*generator, "generator.");
+    generator->to(at::kCUDA);
+    generator->precision = Precision::bf16;
+    cast_for_sampling(*generator);
+    TokenRequest request{.labels = at::arange(7, at::kLong).to(at::kCUDA),
+                         .seeds = (at::arange(7, at::kLong) * 31).to(at::kCUDA)};
+    SamplingConfig sampling{.guidance = 2};
+    const auto eager = generator->sample(request, sampling);
+    EXPECT_TRUE(at::equal(generator->sample(request, sampling), eager)) << family;
+    request.graphs = true;
+    for (int run = 0; run < 3; ++run) {
+      EXPECT_TRUE(at::equal(generator->sample(request, sampling), eager)) << family << run;
+    }
+    if (std::string(family) != "masked") continue;
+    sampling.redraw = true;
+    const auto redrawn = generator->sample(request, sampling);
+    EXPECT_TRUE(at::equal(generator->sample(request, sampling), redrawn));
+  }
 }
 
 TEST(GuidanceWeights, FollowTheirSchedules) {

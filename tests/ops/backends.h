@@ -8,7 +8,7 @@
 
 namespace nsvq {
 
-/// A device and, on a GPU, the kernels that NSVQ_GPU_PATH asks for.
+/// A device and, on a GPU, what NSVQ_GPU_PATH is set to.
 struct Backend {
   std::string name;
   c10::DeviceType device;
@@ -18,6 +18,8 @@ struct Backend {
 inline std::vector<Backend> all_backends() {
   return {{"CPU", c10::kCPU, std::nullopt},
           {"CUDA", c10::kCUDA, std::nullopt},
+          {"CUDASm80", c10::kCUDA, "sm80"},
+          {"CUDASm86", c10::kCUDA, "sm86"},
           {"CUDABlocked", c10::kCUDA, "blocked"}};
 }
 

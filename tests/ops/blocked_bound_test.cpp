@@ -134,6 +134,8 @@ TEST(GpuPath, IsWhatTheEnvironmentAsksFor) {
   EXPECT_EQ(asked(std::nullopt), GpuPath::automatic);
   EXPECT_EQ(asked(""), GpuPath::automatic);
   EXPECT_EQ(asked("hopper"), GpuPath::hopper);
+  EXPECT_EQ(asked("sm80"), GpuPath::sm80);
+  EXPECT_EQ(asked("sm86"), GpuPath::sm86);
   EXPECT_EQ(asked("blocked"), GpuPath::blocked);
   EXPECT_THROW(asked("portable"), UserError);
 }

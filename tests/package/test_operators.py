@@ -13,11 +13,17 @@ Z, C = normal(20, 8), normal(30, 8, seed=1)
 INDICES, _, _, DENOMINATORS = OPS.ns_search(Z, C, TAU)
 IMAGE, OTHER = (normal(2, 16, 4, 6, seed=seed).to(memory_format=torch.channels_last) for seed in (2, 3))
 ONES, SEED = torch.ones(16), torch.tensor(3)
+ROWS, BITS = normal(4, 16), torch.full((4, 2), 7, dtype=torch.uint8)
+BF16_ROWS, TURNS = ROWS.bfloat16(), torch.polar(torch.ones(3, 2), normal(3, 2))
 NORM = (ONES, ONES, 4, 1e-6, True)
 
 
 def leaf(tensor):
     return tensor.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+
+
+def half(*shape):
+    return normal(*shape).bfloat16()
 
 
 TRACED = {
@@ -42,8 +48,20 @@ EAGER = {
     "image_patches": (IMAGE[:, :3], torch.float32),
     "nearest_codes_cosine": (Z, C),
     "seeded_values": (SEED, 1, 9, True), "seeded_rows": (SEED.repeat(4), 1, 9, False), "gumbel_values": (SEED, 0, 9),
+    "numbered_seeds": (SEED.repeat(4, 1), SEED.repeat(3)),
+    "cached_attention_inference": (half(2, 48), half(2, 2, 8, 8), half(2, 2, 8, 8), torch.tensor([3]), None, None, None, None,
+                                   None, 1, 1e-5),
+    "residual_norm_inference": (normal(2, 3, 8), half(2, 3, 8), None, None, None, None, None, False, 1e-5),
+    "query_key_norm_inference_": (half(2, 24), 1e-5), "swiglu_inference": (half(2, 8), half(2, 8)),
+    "draw_tokens_inference": (normal(8, 9), SEED.repeat(4), torch.tensor([2.0]), None, 0.5, None),
     "sample_unit_rows": (torch.nn.functional.normalize(C), torch.nn.functional.normalize(Z), SEED),
     "softmax_rows": (Z, SEED, 0), "softmax_rows_backward": (Z, SEED, 0, torch.tensor(1.0), Z, None),
+    "cross_entropy_rows_": (normal(3, 5), torch.tensor([0, 4, 2]), None, True), "kept_bits": (normal(4, 16), 0.25),
+    "add_rms_norm": (ROWS, BF16_ROWS, BITS, 0.25, ONES, 1e-5),
+    "add_rms_norm_backward": (BF16_ROWS, ROWS, ROWS, ROWS[:, 0], ONES, BITS, 0.25, True),
+    "swiglu": (ROWS, ROWS), "swiglu_backward_": (normal(4, 16), ROWS, ROWS),
+    "turn_heads_": (normal(2, 3, 3, 2, 4), TURNS),
+    "join_heads": (normal(2, 2, 3, 4), normal(2, 2, 3, 4), normal(2, 2, 3, 4), TURNS),
     "average_step": ([normal(3)], [normal(3, seed=1)], None, 0.9),
     "adam_step": ([normal(3)], [normal(3)], [normal(3)], [normal(3).abs()], [torch.tensor(1.0)], [], None, None, None, None,
                   [], 0.1, 0.9, 0.99, 1e-8, 0.0, 0.9),

@@ -1,5 +1,5 @@
-// The search by blocked matrix products inside a CUDA graph, where nothing may synchronise with the
-// host.
+// Searches by other kernels than Hopper's inside a CUDA graph, where nothing may synchronise with
+// the host.
 
 #include <gtest/gtest.h>
 
@@ -23,9 +23,8 @@ Result result_of(const torch::Tensor& latents, const torch::Tensor& codebook) {
   return {found.indices, found.loss.detach(), leaf.grad()};
 }
 
-TEST(BlockedSearch, GivesTheSameBitsInACudaGraphOnTheGpu) {
-  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-  const Environment path("NSVQ_GPU_PATH", "blocked");
+void expect_the_same_bits(const char* gpu_path) {
+  const Environment path("NSVQ_GPU_PATH", gpu_path);
   const c10::Device device(at::kCUDA, 0);
   const SideStreamGuard stream(device);
   StepGraph graph(device, true);
@@ -41,6 +40,14 @@ TEST(BlockedSearch, GivesTheSameBitsInACudaGraphOnTheGpu) {
     EXPECT_TRUE(at::equal(replayed.indices, eager.indices)) << i;
     EXPECT_TRUE(at::equal(replayed.loss, eager.loss)) << i;
     EXPECT_TRUE(at::equal(replayed.gradient, eager.gradient)) << i;
+  }
+}
+
+TEST(BlockedSearch, GivesTheSameBitsInACudaGraphOnTheGpu) {
+  if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+  for (const char* path : {"blocked", "sm80"}) {
+    SCOPED_TRACE(path);
+    expect_the_same_bits(path);
   }
 }
 

@@ -29,6 +29,7 @@
 #include "nsvq/io/files/file.h"
 #include "nsvq/io/formats/json.h"
 #include "nsvq/nn/weights.h"
+#include "nsvq/ops/code_search/gpu_path.h"
 
 namespace nsvq {
 
@@ -57,11 +58,15 @@ int leading_number(const std::string& text) {
 Json show_gpus() {
   const auto driver = nvidia_driver();
   const auto cuda = cuda_version();
-  Json json = {{"names", Json::array()}, {"driver", driver}, {"cuda", cuda}};
+  Json json = {
+      {"names", Json::array()}, {"search", Json::array()}, {"driver", driver}, {"cuda", cuda}};
   for (int i = 0; i < gpu_count(); ++i) {
-    const auto name = gpu_name(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(i)));
+    const c10::Device gpu(c10::kCUDA, static_cast<c10::DeviceIndex>(i));
+    const auto name = gpu_name(gpu), search = describe_gpu_path(gpu);
     json["names"].push_back(name);
+    json["search"].push_back(search);
     fmt::print("GPU          {}: {}, driver {}, CUDA {}\n", i, name, driver, cuda);
+    fmt::print("             {}\n", search);
   }
   if (gpu_count() > 0) return json;
   json["why_none"] = why_no_gpu();

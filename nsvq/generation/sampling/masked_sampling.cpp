@@ -128,9 +128,11 @@ void MaskedSampler::halton_step(const MaskedNetwork& network, const StepGraph::B
   const auto twice = [&](const torch::Tensor& x) { return guidance ? at::cat({x, x}) : x; };
   const auto hidden = network.hidden(twice(tokens_), given[0], twice(places));
   const auto noise = seeds_at(seeds, step_, positions, places);
-  const auto drawn = network.head.draw(hidden.flatten(0, 1), draw_by(noise.flatten()));
   const auto old = at_each(tokens_, places);
   const auto found = ahead.lt(count).logical_and(old.eq(network.mask));
+  auto how = draw_by(noise.flatten());
+  how.wanted = found.flatten();
+  const auto drawn = network.head.draw(hidden.flatten(0, 1), how);
   tokens_.scatter_(1, places, at::where(found, drawn.tokens.view_as(places), old));
 }
 
@@ -144,8 +146,10 @@ void MaskedSampler::redrawing_step(const MaskedNetwork& network, const StepGraph
   const auto hidden =
       network.hidden(weights_.defined() ? at::cat({tokens_, tokens_}) : tokens_, given[0], {});
   const auto noise = seeds_at(seeds, step_, positions, all);
-  const auto drawn = network.head.draw(hidden.flatten(0, 1), draw_by(noise.flatten()));
   const auto found = numbers.lt(counts_.index_select(0, step_ + 1));
+  auto how = draw_by(noise.flatten());
+  how.wanted = found.flatten();
+  const auto drawn = network.head.draw(hidden.flatten(0, 1), how);
   tokens_.copy_(at::where(found, drawn.tokens.view_as(tokens_), tokens_));
 }
 

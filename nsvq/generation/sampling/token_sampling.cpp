@@ -5,25 +5,12 @@
 #include <numbers>
 
 #include "nsvq/core/lookup.h"
+#include "nsvq/ops/common/dispatch.h"
 #include "nsvq/ops/random/seeded_random.h"
 
 namespace nsvq {
 
 namespace {
-
-/// x >> bits as unsigned.
-torch::Tensor shifted_right(const torch::Tensor& x, int64_t bits) {
-  return x.bitwise_right_shift(bits).bitwise_and((int64_t{1} << (64 - bits)) - 1);
-}
-
-int64_t as_int(uint64_t bits) { return static_cast<int64_t>(bits); }
-
-/// SplitMix64's mixing of 64 bits; products wrap.
-torch::Tensor mixed_bits(torch::Tensor x) {
-  x = x.bitwise_xor(shifted_right(x, 30)) * as_int(0xbf58476d1ce4e5b9ULL);
-  x = x.bitwise_xor(shifted_right(x, 27)) * as_int(0x94d049bb133111ebULL);
-  return x.bitwise_xor(shifted_right(x, 31));
-}
 
 double constant_weight(const SamplingConfig& sampling, int64_t /*step*/, int64_t /*steps*/) {
   return sampling.guidance;
@@ -72,8 +59,14 @@ torch::Tensor guided(const torch::Tensor& both, const torch::Tensor& weight) {
 }
 
 torch::Tensor numbered_seeds(const torch::Tensor& seeds, const torch::Tensor& numbers) {
-  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
-  return mixed_bits(mixed_bits(seeds + as_int(kGolden)) + (numbers + 1) * as_int(kGolden));
+  TORCH_CHECK(seeds.scalar_type() == at::kLong && numbers.scalar_type() == at::kLong &&
+                  seeds.device() == numbers.device(),
+              "numbered_seeds: seeds and numbers must be int64 on one device, but they are ",
+              seeds.scalar_type(), " on ", seeds.device(), " and ", numbers.scalar_type(), " on ",
+              numbers.device());
+  using Numbered = torch::Tensor(const torch::Tensor&, const torch::Tensor&);
+  static const auto op = operator_named<Numbered>("nsvq::numbered_seeds");
+  return op.call(seeds, numbers);
 }
 
 torch::Tensor gumbel_rows(const torch::Tensor& seeds, int64_t count) {

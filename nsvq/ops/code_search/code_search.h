@@ -49,8 +49,8 @@ NsQuantized ns_quantize(const torch::Tensor& latents, const torch::Tensor& codeb
 torch::Tensor ns_loss(const torch::Tensor& latents, const torch::Tensor& codebook,
                       const torch::Tensor& indices, double tau);
 
-/// Why searches of latents with d components on this device do not use the fastest kernels; empty
-/// if they do. Results are equally exact without them.
+/// Why searches of latents with d components on this device use blocked matrix products, not
+/// kernels for its tensor cores; empty if they use these. Results are equally exact.
 std::string fast_search_unavailable_reason(int64_t dimension, c10::Device device);
 
 }  // namespace nsvq

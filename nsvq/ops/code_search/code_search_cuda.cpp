@@ -2,8 +2,9 @@
 //
 // Latents and codes are packed into fp16 tiles for the tensor cores. A first pass over all pairs
 // finds each latent's candidates and softmax sums, reranking the candidates in fp64 makes the
-// search exact, and a second pass sums the gradient for the codebook (gpu_passes.h, hopper/). GPUs
-// other than Hopper, and d below 8 or above 256, use blocked matrix products (blocked/).
+// search exact, and a second pass sums the gradient for the codebook (gpu_passes.h, hopper/, and
+// sm80/ for GPUs other than Hopper). d below 8 or above 256 uses blocked matrix products
+// (blocked/).
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAGuard.h>

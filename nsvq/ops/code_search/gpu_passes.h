@@ -1,12 +1,13 @@
 // The steps of the operators on a GPU (code_search_cuda.cpp): inputs, results, and the passes over
-// all pairs of latents and codes, by the kernels for Hopper where these can be used (gpu_path.h),
-// else by blocked matrix products.
+// all pairs of latents and codes, over tiles on the tensor cores (tile_layout.h) where these can be
+// used (gpu_path.h), else by blocked matrix products.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
 #include "nsvq/ops/code_search/crowds/crowds.h"
+#include "nsvq/ops/code_search/gpu_path.h"
 
 namespace nsvq::code_search_cuda {
 
@@ -37,9 +38,10 @@ struct Inputs {
 
   at::Tensor z, c;  ///< latents [N, d] and codes [K, d] in fp32
   int64_t dimension;
-  bool on_hopper;  ///< whether the kernels for Hopper are used
+  GpuPath path;  ///< hopper, sm80 or blocked
   cudaStream_t stream;
   int processors;
+  int64_t shared_limit;  ///< bytes of shared memory that a block may have
   at::Tensor centre, counters;
 };
 
@@ -62,8 +64,9 @@ at::Tensor search_with_grad(const Inputs& in, double tau, const Found& found);
 
 }  // namespace nsvq::code_search_cuda
 
-// The passes by the kernels for Hopper (hopper/hopper_passes_cuda.cpp).
-namespace nsvq::hopper {
+// The passes over tiles, by the kernels for Hopper or by those for compute capability 8.0
+// (hopper/tile_passes_cuda.cpp).
+namespace nsvq::tiles {
 
 void search(const code_search_cuda::Inputs& in, double tau, const code_search_cuda::Found& found);
 at::Tensor codebook_grad(const code_search_cuda::Inputs& in, const at::Tensor& indices,
@@ -73,7 +76,7 @@ at::Tensor codebook_grad(const code_search_cuda::Inputs& in, const at::Tensor& i
 at::Tensor search_with_grad(const code_search_cuda::Inputs& in, double tau,
                             const code_search_cuda::Found& found);
 
-}  // namespace nsvq::hopper
+}  // namespace nsvq::tiles
 
 // The passes by blocked matrix products (blocked/blocked_passes_cuda.cpp).
 namespace nsvq::blocked {

@@ -3,8 +3,6 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/zeros.h>
 
-#include "nsvq/ops/code_search/gpu_path.h"
-
 namespace nsvq::code_search_cuda {
 
 namespace {
@@ -25,11 +23,12 @@ Inputs::Inputs(const char* op, const at::Tensor& given_latents, const at::Tensor
     : z(prepare(op, "latents", given_latents)),
       c(prepare(op, "codebook", codebook)),
       dimension(z.size(1)),
-      on_hopper(uses_hopper_kernels(op, dimension)),
+      path(choose_gpu_path(op, dimension)),
       stream(at::cuda::getCurrentCUDAStream()),
       processors(at::cuda::getCurrentDeviceProperties()->multiProcessorCount),
+      shared_limit(search_shared_limit()),
       centre(at::empty({dimension}, z.options())),
-      counters(at::zeros({on_hopper ? 8 + Crowds::kCounts + 2 * c.size(0) : 8},
+      counters(at::zeros({path == GpuPath::blocked ? 8 : 8 + Crowds::kCounts + 2 * c.size(0)},
                          z.options().dtype(at::kInt))) {
   measure_values(latents(), codes(), dimension, centre.mutable_data_ptr<float>(), range(),
                  processors, stream);
@@ -51,21 +50,23 @@ Results Found::results() const {
 }
 
 void search(const Inputs& in, double tau, const Found& found) {
-  if (in.on_hopper) {
-    hopper::search(in, tau, found);
-  } else {
+  if (in.path == GpuPath::blocked) {
     blocked::search(in, tau, found);
+  } else {
+    tiles::search(in, tau, found);
   }
 }
 
 at::Tensor codebook_grad(const Inputs& in, const at::Tensor& indices,
                          const at::Tensor& denominators, double tau) {
-  if (in.on_hopper) return hopper::codebook_grad(in, indices, denominators, tau);
-  return blocked::codebook_grad(in, indices, denominators, tau);
+  if (in.path == GpuPath::blocked) {
+    return blocked::codebook_grad(in, indices, denominators, tau);
+  }
+  return tiles::codebook_grad(in, indices, denominators, tau);
 }
 
 at::Tensor search_with_grad(const Inputs& in, double tau, const Found& found) {
-  if (in.on_hopper) return hopper::search_with_grad(in, tau, found);
+  if (in.path != GpuPath::blocked) return tiles::search_with_grad(in, tau, found);
   blocked::search(in, tau, found);
   return blocked::codebook_grad(in, found.indices, found.denominators, tau);
 }

@@ -14,8 +14,11 @@ GpuPath asked_gpu_path() {
   const std::string_view name = asked ? asked : "";
   if (name.empty()) return GpuPath::automatic;
   if (name == "hopper") return GpuPath::hopper;
+  if (name == "sm80") return GpuPath::sm80;
+  if (name == "sm86") return GpuPath::sm86;
   if (name == "blocked") return GpuPath::blocked;
-  throw_user_error(c10::str("NSVQ_GPU_PATH is '", name, "'; use hopper or blocked, or unset it"));
+  throw_user_error(
+      c10::str("NSVQ_GPU_PATH is '", name, "'; use hopper, sm80, sm86 or blocked, or unset it"));
 }
 
 }  // namespace nsvq

@@ -4,6 +4,7 @@
 
 #include "nsvq/core/threads/parallel.h"
 #include "nsvq/ops/common/dispatch.h"
+#include "nsvq/ops/random/numbered_seed.h"
 #include "nsvq/ops/random/philox.h"
 
 namespace nsvq {
@@ -56,6 +57,16 @@ torch::Tensor gumbel_values_cpu(const torch::Tensor& seed, int64_t first, int64_
   });
 }
 
+torch::Tensor numbered_seeds_cpu(const torch::Tensor& seeds, const torch::Tensor& numbers) {
+  const auto both = at::broadcast_tensors({seeds, numbers});
+  const auto starts = both[0].contiguous(), counts = both[1].contiguous();
+  auto made = at::empty(starts.sizes(), starts.options());
+  const auto *start = starts.const_data_ptr<int64_t>(), *count = counts.const_data_ptr<int64_t>();
+  auto* seed = made.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < made.numel(); ++i) seed[i] = numbered_seed(start[i], count[i]);
+  return made;
+}
+
 torch::Tensor seeded_values(const torch::Tensor& seed, int64_t draw, int64_t count, bool normal) {
   check_seed("seeded_values", seed, seed.device());
   using Draw = torch::Tensor(const torch::Tensor&, int64_t, int64_t, bool);
@@ -106,10 +117,12 @@ torch::Tensor gumbel_values(const torch::Tensor& seed, int64_t first, int64_t co
 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {
   m.def("gumbel_values(Tensor seed, int first, int count) -> Tensor");
+  m.def("numbered_seeds(Tensor seeds, Tensor numbers) -> Tensor");
   m.def("seeded_values(Tensor seed, int draw, int count, bool normal) -> Tensor");
   m.def("seeded_rows(Tensor seeds, int draw, int count, bool normal) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(nsvq, CPU, m) {
+  m.impl("numbered_seeds", numbered_seeds_cpu);
   m.impl("seeded_values", seeded_values_cpu);
   m.impl("seeded_rows", seeded_rows_cpu);
   m.impl("gumbel_values", gumbel_values_cpu);

@@ -1,3 +1,4 @@
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
@@ -6,6 +7,7 @@
 #include <torch/library.h>
 
 #include "nsvq/ops/common/grid.h"
+#include "nsvq/ops/random/numbered_seed.h"
 #include "nsvq/ops/random/philox.h"
 
 namespace nsvq {
@@ -55,6 +57,43 @@ at::Tensor rows_of(const at::Tensor& seeds, int64_t count, Value value) {
   return values;
 }
 
+/// Distances in numbers, of rows and in a row.
+struct Steps {
+  int64_t row, column;
+};
+
+__global__ void __launch_bounds__(kThreads)
+    numbered_seeds_kernel(const int64_t* __restrict__ seeds, Steps of_seeds,
+                          const int64_t* __restrict__ numbers, Steps of_numbers, int64_t count,
+                          int64_t columns, int64_t* __restrict__ made) {
+  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  if (i >= count) return;
+  const int64_t row = i / columns, column = i - row * columns;
+  made[i] = numbered_seed(seeds[row * of_seeds.row + column * of_seeds.column],
+                          numbers[row * of_numbers.row + column * of_numbers.column]);
+}
+
+/// Without copies of what is broadcast, for at most two dimensions.
+at::Tensor numbered_seeds_cuda(const at::Tensor& seeds, const at::Tensor& numbers) {
+  const c10::cuda::CUDAGuard guard(seeds.device());
+  const auto shape = at::infer_size(seeds.sizes(), numbers.sizes());
+  auto made = at::empty(shape, seeds.options());
+  if (made.numel() == 0) return made;
+  const int64_t columns = shape.empty() ? 1 : shape.back();
+  const auto in_two = [&](const at::Tensor& x) {
+    const auto whole = x.expand(shape);
+    return shape.size() == 2 ? whole : whole.reshape({-1, columns});
+  };
+  const auto start = in_two(seeds), number = in_two(numbers);
+  const auto blocks = static_cast<unsigned>(divided(made.numel(), kThreads));
+  numbered_seeds_kernel<<<blocks, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
+      start.const_data_ptr<int64_t>(), {start.stride(0), start.stride(1)},
+      number.const_data_ptr<int64_t>(), {number.stride(0), number.stride(1)}, made.numel(), columns,
+      made.mutable_data_ptr<int64_t>());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return made;
+}
+
 at::Tensor seeded_values_cuda(const at::Tensor& seed, int64_t draw, int64_t count, bool normal) {
   return rows_of(seed, count, SeededValue{draw, normal}).flatten();
 }
@@ -70,6 +109,7 @@ at::Tensor gumbel_values_cuda(const at::Tensor& seed, int64_t first, int64_t cou
 }  // namespace
 
 TORCH_LIBRARY_IMPL(nsvq, CUDA, m) {
+  m.impl("numbered_seeds", numbered_seeds_cuda);
   m.impl("seeded_values", seeded_values_cuda);
   m.impl("seeded_rows", seeded_rows_cuda);
   m.impl("gumbel_values", gumbel_values_cuda);

@@ -1,11 +1,17 @@
 // Products of 16 latents of a crowd with codes of it in shared memory, by a warp (crowds.h).
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+
 #include "nsvq/ops/code_search/crowds/crowd_rows.cuh"
+#include "nsvq/ops/code_search/sm80/mma_sync.cuh"
 
 namespace nsvq::crowds {
 
-constexpr int kRows = 256;  ///< codes at a time
+using sm80::mma;
+
+constexpr int kRows = 256;  ///< codes at a time, at most
 constexpr int kTile = 16;   ///< latents of a product
 
 constexpr int threads_for(int panels) { return panels <= 2 ? 512 : 256; }
@@ -41,16 +47,26 @@ struct HitQueue {
 };
 
 /// Codes as differences to the centre of their crowd, and 8 rows to spare: codes are read by
-/// eights.
+/// eights. The values come last, since a GPU with little shared memory has fewer rows of them.
 template <int kPanels>
 struct Rows {
   /// The distance of neighbouring rows, in fp16 values: 64 bytes modulo 128, as 16-byte loads of
   /// two rows at a time need it.
   static constexpr int kPitch = kPanels * kPanelColumns + 32;
-  uint16_t values[(kRows + 8) * kPitch];
   Difference differences[kRows + 8];
   int32_t codes[kRows + 8], crowds[kRows];
   HitQueue queues[threads_for(kPanels) / 32];
+  alignas(16) uint16_t values[(kRows + 8) * kPitch];
+
+  /// How many rows fit `bytes`, and the bytes that these take.
+  static int rows_in(int64_t bytes) {
+    const int64_t values_fit =
+        (bytes - static_cast<int64_t>(offsetof(Rows, values))) / (2 * kPitch);
+    return static_cast<int>(std::min<int64_t>(values_fit - 8, kRows));
+  }
+  static int bytes_for(int rows) {
+    return static_cast<int>(offsetof(Rows, values)) + (rows + 8) * 2 * kPitch;
+  }
 };
 
 /// How the codes in shared memory and the work on them are divided among the crowds.
@@ -62,18 +78,18 @@ struct Shares {
     if (threadIdx.x < kCentres) counts[threadIdx.x] = 0;
   }
   __device__ int add(int crowd) { return atomicAdd(&counts[crowd], 1); }
-  /// Divides the rows among the crowds by their counts, and the products by their `sizes` in
+  /// Divides `room` rows among the crowds by their counts, and the products by their `sizes` in
   /// latents. Codes that do not fit are left out.
-  __device__ void place(const int32_t* sizes) {
+  __device__ void place(const int32_t* sizes, int room) {
     if (threadIdx.x >= kCentres) return;
     const auto lane = static_cast<int>(threadIdx.x);
     const int last = inclusive_sum(counts[lane]);
-    const int first = min(last - counts[lane], kRows);
-    const int count = min(last, kRows) - first;
+    const int first = min(last - counts[lane], room);
+    const int count = min(last, room) - first;
     const int size = count > 0 ? sizes[lane] : 0;
     const int last_tile = inclusive_sum((size + kTile - 1) / kTile);
     counts[lane] = count;
-    firsts[lane + 1] = min(last, kRows);
+    firsts[lane + 1] = min(last, room);
     first_tiles[lane + 1] = last_tile;
     if (lane == 0) firsts[0] = first_tiles[0] = 0;
   }
@@ -93,15 +109,6 @@ struct Shares {
     return value;
   }
 };
-
-__device__ inline void mma(float (&sums)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                           uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
 
 /// 16 latents of a crowd. Blocks begin at different tiles, so that one finds the floors that
 /// another has raised.

@@ -152,10 +152,11 @@ __device__ void multiply_rows(const Crowds& crowds, const Centres& centres, cons
 }
 
 /// Tests the code of each thread against up to 32 crowds; `near` has those that are still to be
-/// done.
+/// done. There is room for `room` codes at a time.
 template <int kPanels>
 __device__ void take_codes(const Problem& problem, const Centres& centres, float scale,
-                           int32_t code, uint32_t near, Shares& shares, Rows<kPanels>& rows) {
+                           int32_t code, uint32_t near, int room, Shares& shares,
+                           Rows<kPanels>& rows) {
   while (__syncthreads_or(near != 0)) {
     shares.clear();
     __syncthreads();
@@ -163,11 +164,11 @@ __device__ void take_codes(const Problem& problem, const Centres& centres, float
     const bool member = near && belongs(problem, code, centres.codes[crowd], centres.limits[crowd]);
     const int rank = member ? shares.add(crowd) : 0;
     __syncthreads();
-    shares.place(centres.sizes);
+    shares.place(centres.sizes, room);
     __syncthreads();
     const int row = member ? shares.firsts[crowd] + rank : 0;
-    if (row < kRows) near &= near - 1;  // else it has no room in this round
-    if (member && row < kRows) {
+    if (row < room) near &= near - 1;  // else it has no room in this round
+    if (member && row < room) {
       rows.codes[row] = code;
       rows.crowds[row] = crowd;
     }
@@ -180,7 +181,7 @@ __device__ void take_codes(const Problem& problem, const Centres& centres, float
 
 template <int kPanels>
 __global__ void __launch_bounds__(threads_for(kPanels), 1)
-    crowd_kernel(const __grid_constant__ Problem problem) {
+    crowd_kernel(const __grid_constant__ Problem problem, int room) {
   const int crowds = problem.crowds.counts[1];
   if (crowds == 0) return;
   const bool are_marked = problem.crowds.are_marked();
@@ -202,20 +203,24 @@ __global__ void __launch_bounds__(threads_for(kPanels), 1)
       uint32_t near = there ? centres.near(values, d) : 0;
       if (near && are_marked) near = marked_for(problem.crowds, code, c, near);
       take_codes<kPanels>(problem, centres, scale, static_cast<int32_t>(there ? code : 0), near,
-                          shares, rows);
+                          room, shares, rows);
     }
   }
 }
 
 }  // namespace
 
-void multiply_crowds(const Problem& problem, int processors, cudaStream_t stream) {
+void multiply_crowds(const Problem& problem, int processors, int64_t shared_limit,
+                     cudaStream_t stream) {
+  constexpr int64_t kStaticBytes = 4096;
+  static_assert(sizeof(Centres) + sizeof(Shares) + 64 <= kStaticBytes);
   packing::for_panels(problem.dimension, [&](auto panels) {
-    constexpr auto kBytes = static_cast<int>(sizeof(Rows<panels>));
+    const int room = Rows<panels>::rows_in(shared_limit - kStaticBytes);
+    const int bytes = Rows<panels>::bytes_for(room);
     const auto kernel = crowd_kernel<panels>;
     C10_CUDA_CHECK(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    kernel<<<processors, threads_for(panels), kBytes, stream>>>(problem);
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<processors, threads_for(panels), bytes, stream>>>(problem, room);
   });
 }
 

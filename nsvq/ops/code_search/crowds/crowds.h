@@ -96,8 +96,10 @@ void rerank_candidates(const Problem& problem, cudaStream_t stream);
 /// Marks codes for the latents in crowds, where that is worth it.
 void mark_crowds(const Problem& problem, cudaStream_t stream);
 
-/// Finds the hits of the latents in crowds.
-void multiply_crowds(const Problem& problem, int processors, cudaStream_t stream);
+/// Finds the hits of the latents in crowds, with blocks of at most `shared_limit` bytes of shared
+/// memory.
+void multiply_crowds(const Problem& problem, int processors, int64_t shared_limit,
+                     cudaStream_t stream);
 
 /// Writes the results of the latents in crowds: by their hits or, where these are too many, by
 /// differences with every code.

@@ -22,19 +22,19 @@ struct Few {
 /// scores are scores[place + kFirst] and the next, where kFirst tells which of the thread's latents
 /// it is.
 template <int kCount, typename Visit>
-__device__ void each_pair(const Header& header, Visit visit) {
+__device__ void each_pair(const Part& part, Visit visit) {
 #pragma unroll
   for (int i = 0; i < kCount / 2; i += 2) {
-    const uint32_t pair = norms_of(header)[threadIdx.x % 4 + 2 * i];
+    const uint32_t pair = part.norms[threadIdx.x % 4 + 2 * i];
     visit(i, 2 * i, low_norm(pair), high_norm_or_more(pair));
   }
 }
 
 /// The highest of `scores` + slope times the code's norm.
 template <int kFirst, int kCount>
-__device__ float highest_with(const float (&scores)[kCount], const Header& header, float slope) {
+__device__ float highest_with(const float (&scores)[kCount], const Part& part, float slope) {
   float highest = kNothing;
-  each_pair<kCount>(header, [&](int, int place, float low, float high) {
+  each_pair<kCount>(part, [&](int, int place, float low, float high) {
     highest = fmaxf(highest, fmaxf(fmaf(slope, low, scores[place + kFirst]),
                                    fmaf(slope, high, scores[place + kFirst + 1])));
   });
@@ -43,14 +43,14 @@ __device__ float highest_with(const float (&scores)[kCount], const Header& heade
 
 /// Re-tests candidates with each code's own error bound.
 template <int kFirst, int kCount>
-__device__ void judge_each(const float (&scores)[kCount], const Header& header, float rate,
+__device__ void judge_each(const float (&scores)[kCount], const Part& part, float rate,
                            const State& state, Few& few) {
-  const CodeSlack own = state.slack.each(header, rate);
-  const float sure = quad_max(highest_with<kFirst>(scores, header, -own.slope)) - own.base;
+  const CodeSlack own = state.slack.each(part.header, rate);
+  const float sure = quad_max(highest_with<kFirst>(scores, part, -own.slope)) - own.base;
   if (!state.closed()) few.risen = fmaxf(few.risen, sure);
   const float limit = few.risen - own.base;
   uint32_t bits = 0;
-  each_pair<kCount>(header, [&](int i, int place, float low, float high) {
+  each_pair<kCount>(part, [&](int i, int place, float low, float high) {
     if (fmaf(own.slope, low, scores[place + kFirst]) >= limit) bits |= 1u << i;
     if (fmaf(own.slope, high, scores[place + kFirst + 1]) >= limit) bits |= 2u << i;
   });
@@ -100,10 +100,10 @@ __device__ void write_few(float (&scores)[kCount], float top, Few few, int first
 /// no lane has more than a few of them; `top` is the lane's highest, and lanes that do not call
 /// have none. False: some lane has more, or a closed list may be reopened, and nothing is done.
 template <bool kSums, bool kUneven, int kFirst, int kCount>
-__device__ bool collect_few(float (&scores)[kCount], float top, bool calls, const Header& header,
+__device__ bool collect_few(float (&scores)[kCount], float top, bool calls, const Part& part,
                             float rate, int first_code, const Lists& lists, int offset,
                             State& state) {
-  const float slack = state.slack.of(header), highest = quad_max(top);
+  const float slack = state.slack.of(part.header), highest = quad_max(top);
   const bool woken = state.closed() && calls;
   Few few{state.closed() ? state.floor : fmaxf(state.floor, highest - slack), 0, false};
   const float limit = state.closed() || !calls ? -kNothing : fmaxf(few.risen - slack, kLeast);
@@ -115,8 +115,8 @@ __device__ bool collect_few(float (&scores)[kCount], float top, bool calls, cons
   few.several = __any_sync(~0u, __popc(few.bits) > 1);
   if (few.too_many()) {
     // The vote tells the compiler that all lanes go one way.
-    if (!kUneven || !__any_sync(~0u, is_uneven(header))) return false;
-    judge_each<kFirst>(scores, header, rate, state, few);
+    if (!kUneven || !__any_sync(~0u, is_uneven(part.header))) return false;
+    judge_each<kFirst>(scores, part, rate, state, few);
     if (few.too_many()) return false;
   }
   if constexpr (kSums) raise_floor(state, few.risen);

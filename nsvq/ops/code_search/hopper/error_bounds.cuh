@@ -46,6 +46,22 @@ __device__ inline float high_norm(uint32_t pair) { return __uint_as_float(pair &
 /// bits.
 __device__ inline float high_norm_or_more(uint32_t pair) { return __uint_as_float(pair); }
 
+/// Codes of a tile whose scores a warp reads at once: their biases and norms, and their tile's
+/// header.
+struct Part {
+  const float* bias;
+  const uint32_t* norms;
+  const Header& header;
+};
+
+/// The part of a tile from row `first` on.
+template <int kPanels>
+__device__ inline Part part_of(const uint8_t* tile, int first = 0) {
+  const auto* bias = reinterpret_cast<const float*>(tile + body_bytes(kPanels));
+  const Header& header = *reinterpret_cast<const Header*>(bias + tile_rows(kPanels));
+  return {bias + first, norms_of(header) + first / 2, header};
+}
+
 /// The error bounds of a tile's codes for a latent, each by the code's own norm: where norms in a
 /// tile differ much, the tile's bound is far too wide for most codes. fp16 is off by 2^-11 of a
 /// value, or by 2^-25 below its normal range, so |b| <= 2^-11 |B| + 2^-21 (d <= 256); and |B|^2,

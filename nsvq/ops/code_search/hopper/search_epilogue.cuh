@@ -83,8 +83,8 @@ __device__ void at_place(int place, Visit visit) {
 /// Collects the candidates of the latents in `rows` (one bit each) through the board.
 template <bool kSums, int kCount>
 __device__ void collect_by_board(float (&scores)[kCount], uint32_t rows, const bool (&calls)[2],
-                                 const Header& header, float rate, int first_code,
-                                 const Lists& lists, int offset, Board& board, State (&states)[2]) {
+                                 const Part& codes, float rate, int first_code, const Lists& lists,
+                                 int offset, Board& board, State (&states)[2]) {
   constexpr int kParts = kCount / 32;
 #pragma unroll 1
   for (int place = 0; place < 2 * kParts; ++place) {
@@ -94,9 +94,9 @@ __device__ void collect_by_board(float (&scores)[kCount], uint32_t rows, const b
     float top = kNothing;
     at_place<kParts>(place,
                      [&](auto row, auto half) { top = write_board<row, half>(scores, board); });
-    const bool own = (r == 0 ? calls[0] : calls[1]) && top >= state.call(header);
+    const bool own = (r == 0 ? calls[0] : calls[1]) && top >= state.call(codes.header);
     if (!__any_sync(~0u, own)) continue;
-    const Bounds bounds{header, norms_of(header) + part * (Board::kCodes / 2), rate};
+    const Bounds bounds{codes.header, codes.norms + part * (Board::kCodes / 2), rate};
     attend<kSums>(board, own, bounds, first_code + part * Board::kCodes, lists, offset + 8 * r,
                   state);
     if constexpr (kSums) {
@@ -109,43 +109,41 @@ __device__ void collect_by_board(float (&scores)[kCount], uint32_t rows, const b
 
 /// Clears the calls that an uneven tile's bound makes and the bounds of its codes do not.
 template <int kCount>
-__device__ void judge_calls(const float (&scores)[kCount], const Header& header, float rate,
+__device__ void judge_calls(const float (&scores)[kCount], const Part& part, float rate,
                             const State (&states)[2], bool (&calls)[2]) {
-  const CodeSlack slack[2] = {states[0].slack.each(header, rate),
-                              states[1].slack.each(header, rate)};
-  const float reach[2] = {highest_with<0>(scores, header, slack[0].slope),
-                          highest_with<2>(scores, header, slack[1].slope)};
+  const CodeSlack slack[2] = {states[0].slack.each(part.header, rate),
+                              states[1].slack.each(part.header, rate)};
+  const float reach[2] = {highest_with<0>(scores, part, slack[0].slope),
+                          highest_with<2>(scores, part, slack[1].slope)};
 #pragma unroll
   for (int r = 0; r < 2; ++r) calls[r] = calls[r] && reach[r] + slack[r].base >= states[r].floor;
 }
 
-/// Turns a tile's products into scores, lists the candidates and adds all other scores to the sums.
-/// kUneven: the tile may be uneven.
-template <int kPanels, bool kSums, bool kUneven, int kCount>
-__device__ void search_epilogue(float (&scores)[kCount], const uint8_t* tile, float twice_rate,
+/// Turns the products of a part of a tile into scores, lists the candidates and adds all other
+/// scores to the sums. kUneven: the tile may be uneven.
+template <bool kSums, bool kUneven, int kCount>
+__device__ void search_epilogue(float (&scores)[kCount], const Part& part, float twice_rate,
                                 int first_code, const Lists& lists, int offset, Board& board,
                                 State (&states)[2]) {
-  const auto* bias = reinterpret_cast<const float*>(tile + body_bytes(kPanels));
-  const Header& header = *reinterpret_cast<const Header*>(bias + tile_rows(kPanels));
   float top[2];
-  score(scores, bias, twice_rate, top);
-  bool calls[2] = {top[0] >= states[0].call(header), top[1] >= states[1].call(header)};
+  score(scores, part.bias, twice_rate, top);
+  bool calls[2] = {top[0] >= states[0].call(part.header), top[1] >= states[1].call(part.header)};
   if (__any_sync(~0u, calls[0] || calls[1])) {
     const float rate = 0.5f * twice_rate;
-    if (kUneven && is_uneven(header)) judge_calls(scores, header, rate, states, calls);
+    if (kUneven && is_uneven(part.header)) judge_calls(scores, part, rate, states, calls);
     uint32_t left = 0;
     if (__any_sync(~0u, calls[0]) &&
-        !collect_few<kSums, kUneven, 0>(scores, top[0], calls[0], header, rate, first_code, lists,
+        !collect_few<kSums, kUneven, 0>(scores, top[0], calls[0], part, rate, first_code, lists,
                                         offset, states[0])) {
       left = 1;
     }
     if (__any_sync(~0u, calls[1]) &&
-        !collect_few<kSums, kUneven, 2>(scores, top[1], calls[1], header, rate, first_code, lists,
+        !collect_few<kSums, kUneven, 2>(scores, top[1], calls[1], part, rate, first_code, lists,
                                         offset + 8, states[1])) {
       left |= 2;
     }
     if (left) {
-      collect_by_board<kSums>(scores, left, calls, header, rate, first_code, lists, offset, board,
+      collect_by_board<kSums>(scores, left, calls, part, rate, first_code, lists, offset, board,
                               states);
     }
   }

@@ -46,12 +46,13 @@ __device__ void search(const SearchPass& pass, Barriers<kStages>& barriers, cons
         slack_of<kPanels>(latent < pass.count ? pass.rows[latent] : Row{}, rate);
   }
   Board& board = boards[threadIdx.x / 32];
-  sweep_tiles<kPanels>(
-      barriers, resident, range, [&](auto& products, const uint8_t* tile, int t, auto half) {
-        if (half == 0) lists.grow(t - range.first);
-        search_epilogue<kPanels, kSums, kUneven>(products, tile, 2 * rate, t * tile_rows(kPanels),
-                                                 lists, half * 64, board, states[half]);
-      });
+  sweep_tiles<kPanels>(barriers, resident, range,
+                       [&](auto& products, const uint8_t* tile, int t, auto half) {
+                         if (half == 0) lists.grow(t - range.first);
+                         search_epilogue<kSums, kUneven>(products, part_of<kPanels>(tile), 2 * rate,
+                                                         t * tile_rows(kPanels), lists, half * 64,
+                                                         board, states[half]);
+                       });
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     write_partial<kSums>(states[i / 2][i % 2], pass, lists.row + i / 2 * 64 + i % 2 * 8,
@@ -118,10 +119,11 @@ bool has_matrix_kernels() {
   return attributes.sharedSizeBytes > 0;
 }
 
-SearchPlan plan_search_pass(int64_t latents, int64_t codes, int64_t dimension, int processors) {
+SearchPlan plan_search_pass(int64_t latents, int64_t codes, int64_t dimension, int processors,
+                            int64_t block_latents) {
   const int64_t rows = tile_rows(panels_for(dimension));
   const int64_t tiles = (codes + rows - 1) / rows;
-  const int64_t blocks = (latents + kBlockLatents - 1) / kBlockLatents;
+  const int64_t blocks = (latents + block_latents - 1) / block_latents;
   constexpr int64_t kStart = 4;  // what a block costs besides its tiles, in tiles
   int64_t best = 1, least = INT64_MAX;
   for (int64_t splits = 1; splits <= std::min<int64_t>(tiles, processors); ++splits) {

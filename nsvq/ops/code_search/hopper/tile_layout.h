@@ -43,23 +43,12 @@
 
 #include <cstdint>
 
+#include "nsvq/ops/code_search/hopper/tile_sizes.h"
+
 namespace nsvq {
 
-constexpr int kPanelColumns = 64;
-constexpr int kExtraBytes = 1024;
 constexpr float kNothing = -3e38f;  ///< the score of a row without a code
 constexpr float kLeast = -2e38f;    ///< scores of codes are above it
-
-__host__ __device__ constexpr int panels_for(int64_t dimension) {
-  return dimension <= 64 ? 1 : dimension <= 128 ? 2 : 4;
-}
-__host__ __device__ constexpr int tile_rows(int panels) { return panels <= 2 ? 128 : 64; }
-__host__ __device__ constexpr int body_bytes(int panels) {
-  return panels * tile_rows(panels) * 128;
-}
-__host__ __device__ constexpr int tile_bytes(int panels) {
-  return body_bytes(panels) + kExtraBytes;
-}
 
 /// Largest norm and rounding error of some codes, and gamma.
 struct CodeBounds {
@@ -150,11 +139,14 @@ void weight_latent_tiles(int64_t count, int64_t dimension, const ValueRange* ran
 /// Whether the passes below were compiled for this GPU: they need sm_90a.
 bool has_matrix_kernels();
 
-/// How the first pass divides its work: [N, splits, capacity] candidates, [N, splits] partials.
+/// How the first pass divides its work, in which a block of threads has `block_latents` latents:
+/// [N, splits, capacity] candidates, [N, splits] partials.
 struct SearchPlan {
   int splits, capacity;
 };
-SearchPlan plan_search_pass(int64_t latents, int64_t codes, int64_t dimension, int processors);
+constexpr int kHopperBlockLatents = 256;
+SearchPlan plan_search_pass(int64_t latents, int64_t codes, int64_t dimension, int processors,
+                            int64_t block_latents);
 
 struct SearchPass {
   const uint8_t* latents;
@@ -172,13 +164,23 @@ struct SearchPass {
 /// The first pass: candidates of each latent and, with tau > 0, sums over all other codes.
 void run_search_pass(const SearchPass& pass, int64_t dimension, cudaStream_t stream);
 
+constexpr int kBlockCodes = 128;  ///< of a block of threads in the second pass
+
+struct GradPass {
+  const uint8_t* latents;
+  const uint8_t* codes;
+  Matrix codebook;
+  int64_t dimension, latent_tiles;
+  const float* centre;
+  const ValueRange* range;
+  double tau;
+  float* grads;  ///< [splits, K, d]
+};
+
 /// The second pass: the sum [K, d] of ns_codebook_grad, or [splits, K, d] partial sums, each over a
 /// share of the latents.
-int grad_splits(int64_t latents, int64_t codes, int64_t dimension, int processors);
-void run_codebook_grad_pass(const uint8_t* latents, const uint8_t* codes, Matrix codebook,
-                            int64_t latent_count, int64_t dimension, const float* centre,
-                            const ValueRange* range, double tau, int splits, float* grads,
-                            cudaStream_t stream);
+int grad_splits(int64_t latent_tiles, int64_t codes, int processors);
+void run_codebook_grad_pass(const GradPass& pass, int splits, cudaStream_t stream);
 
 /// grads [count] = sum over splits of parts [splits, count].
 void add_parts(const float* parts, int splits, int64_t count, float* grads, cudaStream_t stream);

@@ -25,6 +25,14 @@ __device__ inline float quad_max(float value) {
   return fmaxf(value, __shfl_xor_sync(~0u, value, 2));
 }
 
+/// The tiles of codes that a block reads: [first, last).
+struct TileRange {
+  int first, last;
+  __device__ explicit TileRange(const SearchPass& pass)
+      : first(static_cast<int>(int64_t{pass.code_tiles} * blockIdx.y / pass.splits)),
+        last(static_cast<int>(int64_t{pass.code_tiles} * (blockIdx.y + 1) / pass.splits)) {}
+};
+
 #ifdef NSVQ_SM90A
 
 template <int kStages>

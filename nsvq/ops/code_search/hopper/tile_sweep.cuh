@@ -12,7 +12,7 @@
 
 namespace nsvq::sm90 {
 
-constexpr int kBlockLatents = 256;
+constexpr int kBlockLatents = kHopperBlockLatents;
 __host__ __device__ constexpr int stages_for(int panels) { return panels <= 2 ? 4 : 2; }
 __host__ __device__ constexpr int resident_bytes(int panels) {
   return kBlockLatents / tile_rows(panels) * body_bytes(panels);
@@ -30,14 +30,6 @@ __device__ inline int first_latent() {
 }
 
 #ifdef NSVQ_SM90A
-
-/// The tiles of codes that a block reads: [first, last).
-struct TileRange {
-  int first, last;
-  __device__ explicit TileRange(const SearchPass& pass)
-      : first(static_cast<int>(int64_t{pass.code_tiles} * blockIdx.y / pass.splits)),
-        last(static_cast<int>(int64_t{pass.code_tiles} * (blockIdx.y + 1) / pass.splits)) {}
-};
 
 /// Copies the block's latents, then the tiles of codes; by one thread.
 template <int kPanels, int kStages>

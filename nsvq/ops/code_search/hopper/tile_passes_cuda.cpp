@@ -2,7 +2,9 @@
 
 #include <ATen/ops/empty.h>
 
-namespace nsvq::hopper {
+#include "nsvq/ops/code_search/sm80/sm80_passes.h"
+
+namespace nsvq::tiles {
 
 namespace {
 
@@ -79,7 +81,9 @@ struct CrowdRoom {
 
 void search_packed(const Inputs& in, const Tiles& tiles, double tau, const Results& results) {
   const int64_t n = in.z.size(0), k = in.c.size(0), d = in.dimension;
-  const SearchPlan plan = plan_search_pass(n, k, d, in.processors);
+  const bool hopper = in.path == GpuPath::hopper;
+  const SearchPlan plan = plan_search_pass(n, k, d, in.processors,
+                                           hopper ? kHopperBlockLatents : sm80::block_latents(d));
   const auto candidates = in.room<Candidate>(n * plan.splits * plan.capacity);
   const auto partials = in.room<Partial>(n * plan.splits);
   const int tile = tile_rows(panels_for(d));
@@ -95,12 +99,20 @@ void search_packed(const Inputs& in, const Tiles& tiles, double tau, const Resul
                         plan.capacity,
                         data<Candidate>(candidates),
                         data<Partial>(partials)};
-  run_search_pass(pass, d, in.stream);
+  if (hopper) {
+    run_search_pass(pass, d, in.stream);
+  } else {
+    sm80::run_search_pass(pass, d, in.shared_limit, in.stream);
+  }
   const CrowdRoom room(in);
   const Problem problem{pass, in.latents(), in.codes(), d, results, room.crowds};
   rerank_candidates(problem, in.stream);
-  mark_crowds(problem, in.stream);
-  multiply_crowds(problem, in.processors, in.stream);
+  if (hopper) {
+    mark_crowds(problem, in.stream);
+  } else {
+    sm80::mark_crowds(problem, in.shared_limit, in.stream);
+  }
+  multiply_crowds(problem, in.processors, in.shared_limit, in.stream);
   finish_crowds(problem, in.stream);
 }
 
@@ -108,11 +120,24 @@ void search_packed(const Inputs& in, const Tiles& tiles, double tau, const Resul
 at::Tensor codebook_grad_packed(const Inputs& in, const Tiles& tiles, double tau) {
   const int64_t n = in.z.size(0), k = in.c.size(0), d = in.dimension;
   const auto grads = at::empty({k, d}, in.c.options());
-  const int splits = grad_splits(n, k, d, in.processors);
+  const int rows = tile_rows(panels_for(d));
+  const int64_t latent_tiles = (n + rows - 1) / rows;
+  const int splits = grad_splits(latent_tiles, k, in.processors);
   const auto parts = splits == 1 ? grads : at::empty({splits, k, d}, grads.options());
-  run_codebook_grad_pass(data<uint8_t>(tiles.latents), data<uint8_t>(tiles.codes), in.codes(), n, d,
-                         in.centre_values(), in.range(), tau, splits,
-                         parts.mutable_data_ptr<float>(), in.stream);
+  const GradPass pass{data<uint8_t>(tiles.latents),
+                      data<uint8_t>(tiles.codes),
+                      in.codes(),
+                      d,
+                      latent_tiles,
+                      in.centre_values(),
+                      in.range(),
+                      tau,
+                      parts.mutable_data_ptr<float>()};
+  if (in.path == GpuPath::hopper) {
+    run_codebook_grad_pass(pass, splits, in.stream);
+  } else {
+    sm80::run_codebook_grad_pass(pass, splits, in.shared_limit, in.stream);
+  }
   if (splits == 1) return grads;
   add_parts(parts.const_data_ptr<float>(), splits, k * d, grads.mutable_data_ptr<float>(),
             in.stream);
@@ -142,4 +167,4 @@ at::Tensor search_with_grad(const Inputs& in, double tau, const Found& found) {
   return codebook_grad_packed(in, tiles, tau);
 }
 
-}  // namespace nsvq::hopper
+}  // namespace nsvq::tiles
