@@ -98,7 +98,7 @@ void expect_two_ranks_are_one(Config config, const std::filesystem::path& folder
   ASSERT_EQ(one.size(), two.size());
   for (const auto& [name, tensor] : one) {
     EXPECT_TRUE(at::allclose(tensor, two.at(name), 1e-3, 1e-5))
-        << name << " differs by " << (tensor - two.at(name)).abs().max().item<double>();
+        << name << " differs by " << (tensor - two.at(name)).abs().max().template item<double>();
   }
   const auto last_loss = [&](const char* run) {
     return lines_of_kind(folder / run, "eval").back().at("loss").template get<double>();
