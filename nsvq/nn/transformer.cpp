@@ -48,7 +48,7 @@ torch::Tensor dropped(const torch::Tensor& x, double share, bool training) {
 }
 
 torch::Tensor modulated(const torch::Tensor& x, const Modulation& by) {
-  return x * (1 + by.scale) + by.shift;
+  return by.shift.defined() ? x * (1 + by.scale) + by.shift : x;
 }
 
 torch::Tensor gated_by(const torch::Tensor& x, const Modulation& by) {
