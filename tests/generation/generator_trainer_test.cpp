@@ -203,9 +203,9 @@ TEST(GeneratorTrainer, SettingsThatCannotRunAreNamed) {
                     {"24 images, fewer than one batch of 25"});
   }
   expect_contains(error([](auto& c) {
-                    c.optimizer.undecayed = {"embed", "q"};
+                    c.optimizer.undecayed = {"q", "nowhere"};
                   }),
-                  {"optimizer.undecayed", "'embed'"});
+                  {"optimizer.undecayed", "'nowhere'"});
   expect_contains(error([](auto& c) { c.generator.heads = 64; }), {"generator.heads 64"});
   expect_contains(error([](auto& c) { c.sampling.steps = 17; }), {"sampling.steps is 17"});
   const auto wrong = [&](auto change) {
