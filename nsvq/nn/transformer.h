@@ -147,7 +147,7 @@ struct TokenBlockImpl : torch::nn::Module {
   explicit TokenBlockImpl(const TransformerOptions& options);
   void forward(TokenResidual& stream, const TokenContext& context, size_t layer,
                const torch::Tensor& mask);
-  /// The same in sampling.
+  /// forward, in sampling.
   void forward_fused(SampledTokens& tokens, const TokenContext& context, size_t layer,
                      const torch::Tensor& mask);
 

@@ -121,7 +121,7 @@ void turn_heads_gpu(const at::Tensor& qkv, const at::Tensor& rotation) {
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-/// As the kernel reads it: adjacent channels, eights at multiples of 16 bytes.
+/// What the kernel reads: adjacent channels, eights at multiples of 16 bytes.
 at::Tensor readable(const at::Tensor& x) {
   bool fits = x.stride(3) == 1 && reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
   for (int64_t i = 0; i < 3; ++i) fits = fits && (x.stride(i) % kEight == 0 || x.size(i) == 1);

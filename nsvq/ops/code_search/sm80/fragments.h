@@ -30,7 +30,7 @@ C10_HOST_DEVICE constexpr int result_column(int lane, int i) { return lane % 4 *
 C10_HOST_DEVICE constexpr int right_row(int lane) { return lane / 16 * 8 + lane % 8; }
 C10_HOST_DEVICE constexpr int right_piece(int lane) { return lane / 8 % 2; }
 
-/// The same read transposed: 16 rows are multiplied over, registers 0 and 1 for the first 8 of 16
+/// Read transposed: 16 rows are multiplied over, registers 0 and 1 for the first 8 of 16
 /// columns.
 C10_HOST_DEVICE constexpr int transposed_row(int lane) { return lane / 8 % 2 * 8 + lane % 8; }
 C10_HOST_DEVICE constexpr int transposed_piece(int lane) { return lane / 16; }
