@@ -152,7 +152,7 @@ struct TokenBlockImpl : torch::nn::Module {
                      const torch::Tensor& mask);
 
  private:
-  /// Those of both norms; undefined without.
+  /// The modulations of both norms; undefined where blocks have none.
   std::array<Modulation, 2> modulations(const TokenContext& context) const;
 
   BlockDropout dropout_;

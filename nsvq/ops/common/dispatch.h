@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <optional>
 
 namespace nsvq {
 
@@ -28,11 +27,6 @@ template <typename Operator, typename... Arguments>
 auto call_below_autograd(const Operator& op, const Arguments&... arguments) {
   const at::AutoDispatchBelowADInplaceOrView guard;
   return op.call(arguments...);
-}
-
-/// A tensor as operators take one that may be missing.
-inline std::optional<at::Tensor> if_defined(const at::Tensor& x) {
-  return x.defined() ? std::optional(x) : std::nullopt;
 }
 
 /// Whether autograd records operations on these tensors.

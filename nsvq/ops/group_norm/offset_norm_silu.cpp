@@ -3,10 +3,10 @@
 #include <torch/library.h>
 #include <torch/types.h>
 
-#include <optional>
 #include <tuple>
 
 #include "nsvq/ops/common/dispatch.h"
+#include "nsvq/ops/common/optional_tensor.h"
 #include "nsvq/ops/group_norm/group_norm_silu.h"
 
 namespace nsvq {
@@ -14,25 +14,23 @@ namespace nsvq {
 namespace {
 
 using torch::Tensor;
-using Maybe = std::optional<Tensor>;
 using Pair = std::tuple<Tensor, Tensor>;
 
-Pair offset_norm_silu_cpu(const Tensor& a, const Maybe& b, const Maybe& shift, const Maybe& offset,
-                          const Maybe& skip, const Tensor& weight, const Tensor& bias,
-                          int64_t groups, double eps, bool silu, bool keep_sum) {
-  const Tensor none;
-  const NormOffsets offsets{b.value_or(none), shift.value_or(none), offset.value_or(none),
-                            skip.value_or(none)};
+Pair offset_norm_silu_cpu(const Tensor& a, const OptionalTensor& b, const OptionalTensor& shift,
+                          const OptionalTensor& offset, const OptionalTensor& skip,
+                          const Tensor& weight, const Tensor& bias, int64_t groups, double eps,
+                          bool silu, bool keep_sum) {
+  const NormOffsets offsets{tensor_of(b), tensor_of(shift), tensor_of(offset), tensor_of(skip)};
   check_offsets(a, offsets);
   const auto sum = sum_reference(a, offsets);
   return {keep_sum ? sum : at::empty({0}, a.options()),
           group_norm_silu(sum, weight, bias, groups, eps, silu)};
 }
 
-Tensor offset_norm_silu_in_place_cpu(const Tensor& a, const Tensor& b, const Maybe& offset,
+Tensor offset_norm_silu_in_place_cpu(const Tensor& a, const Tensor& b, const OptionalTensor& offset,
                                      const Tensor& weight, const Tensor& bias, int64_t groups,
                                      double eps, bool silu) {
-  const NormOffsets offsets{b, {}, offset.value_or(Tensor())};
+  const NormOffsets offsets{b, {}, tensor_of(offset)};
   check_in_place(a, offsets);
   b.copy_(sum_reference(a, offsets));
   return group_norm_silu(b, weight, bias, groups, eps, silu);
@@ -90,12 +88,13 @@ SumAndNorm offset_norm_silu(const Tensor& a, const NormOffsets& offsets, const T
                             const Tensor& bias, int64_t groups, double eps, bool silu,
                             bool keep_sum) {
   TORCH_CHECK(!at::GradMode::is_enabled(), "offset_norm_silu: has no gradient");
-  using Operator = Pair(const Tensor&, const Maybe&, const Maybe&, const Maybe&, const Maybe&,
-                        const Tensor&, const Tensor&, int64_t, double, bool, bool);
+  using Operator =
+      Pair(const Tensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+           const OptionalTensor&, const Tensor&, const Tensor&, int64_t, double, bool, bool);
   static const auto op = operator_named<Operator>("nsvq::offset_norm_silu");
-  auto [sum, output] = call_below_autograd(op, a, if_defined(offsets.b), if_defined(offsets.shift),
-                                           if_defined(offsets.offset), if_defined(offsets.skip),
-                                           weight, bias, groups, eps, silu, keep_sum);
+  auto [sum, output] = call_below_autograd(
+      op, a, optional_of(offsets.b), optional_of(offsets.shift), optional_of(offsets.offset),
+      optional_of(offsets.skip), weight, bias, groups, eps, silu, keep_sum);
   return {keep_sum ? sum : Tensor(), output};
 }
 
@@ -103,10 +102,10 @@ Tensor offset_norm_silu_(const Tensor& a, const Tensor& b, const Tensor& offset,
                          const Tensor& weight, const Tensor& bias, int64_t groups, double eps,
                          bool silu) {
   TORCH_CHECK(!at::GradMode::is_enabled(), "offset_norm_silu_: has no gradient");
-  using Operator = Tensor(const Tensor&, const Tensor&, const Maybe&, const Tensor&, const Tensor&,
-                          int64_t, double, bool);
+  using Operator = Tensor(const Tensor&, const Tensor&, const OptionalTensor&, const Tensor&,
+                          const Tensor&, int64_t, double, bool);
   static const auto op = operator_named<Operator>("nsvq::offset_norm_silu_");
-  return call_below_autograd(op, a, b, if_defined(offset), weight, bias, groups, eps, silu);
+  return call_below_autograd(op, a, b, optional_of(offset), weight, bias, groups, eps, silu);
 }
 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {

@@ -3,24 +3,22 @@
 #include <torch/library.h>
 #include <torch/types.h>
 
-#include <optional>
-
 #include "nsvq/ops/common/dispatch.h"
 #include "nsvq/ops/common/layout.h"
+#include "nsvq/ops/common/optional_tensor.h"
 
 namespace nsvq {
 
 namespace {
 
 using torch::Tensor;
-using Maybe = std::optional<Tensor>;
 
-Tensor residual_sum_cpu(const Tensor& x, const Maybe& h, const Maybe& offset, int64_t form) {
-  const Tensor none;
-  check_residual(x, h.value_or(none), offset.value_or(none));
+Tensor residual_sum_cpu(const Tensor& x, const OptionalTensor& h, const OptionalTensor& offset,
+                        int64_t form) {
+  check_residual(x, tensor_of(h), tensor_of(offset));
   // No operator returns its input.
-  const auto sum = residual_sum_reference(x, h.value_or(none), offset.value_or(none),
-                                          static_cast<SumForm>(form));
+  const auto sum =
+      residual_sum_reference(x, tensor_of(h), tensor_of(offset), static_cast<SumForm>(form));
   return sum.is_same(x) ? sum.clone() : sum;
 }
 
@@ -57,9 +55,10 @@ Tensor residual_sum_reference(const Tensor& x, const Tensor& h, const Tensor& of
 
 Tensor residual_sum(const Tensor& x, const Tensor& h, const Tensor& offset, SumForm form) {
   TORCH_CHECK(!at::GradMode::is_enabled(), "residual_sum: has no gradient");
-  using Operator = Tensor(const Tensor&, const Maybe&, const Maybe&, int64_t);
+  using Operator = Tensor(const Tensor&, const OptionalTensor&, const OptionalTensor&, int64_t);
   static const auto op = operator_named<Operator>("nsvq::residual_sum");
-  return call_below_autograd(op, x, if_defined(h), if_defined(offset), static_cast<int64_t>(form));
+  return call_below_autograd(op, x, optional_of(h), optional_of(offset),
+                             static_cast<int64_t>(form));
 }
 
 TORCH_LIBRARY_FRAGMENT(nsvq, m) {
